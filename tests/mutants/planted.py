@@ -1969,8 +1969,8 @@ BUGS = [
     Bug(
         "where another cleanup was faster a purge deletes no data",
         TABLE + "maintenance/purge/verb.py",
-        "        if cleaned.failed and _is_overtaken(env, plan.log):\n",
-        "        if False:\n",
+        "    if not (cleaned.failed and _is_overtaken(env, plan.log)):\n",
+        "    if True:\n",
         BESIDE_TESTS,
     ),
     Bug(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 
+import pytest
 from tests.table.operate_world import contents, grown, keys, new_table, orphan
+from tests.world.store import InterruptedStore
 
+import indextables
 from indextables.env import Env
+from indextables.errors import IndexTablesError
 from indextables.log.care.opening import open_log
 from indextables.log.wire import version_key
 from indextables.table.maintenance.purge.reachable import read_versions
@@ -15,6 +21,16 @@ from indextables.table.requests import Purge
 from indextables.table.running import Threads
 
 _HALF_A_MINUTE = 1 / 2880
+
+
+def aged():
+    """A table of which all but the newest versions may go, its clock, and a file that no version names."""
+    retention = {"logRetention.duration": "90000", "state.retention.hours": "0", "checkpointRetention.duration": "0"}
+    table, clock = new_table(**retention)
+    grown(table, clock, 12, days=_HALF_A_MINUTE, every=1)
+    lost = orphan(table, 1)
+    clock.advance(hours=2)
+    return table, clock, lost
 
 
 class Busy(Threads):
@@ -32,13 +48,9 @@ class Busy(Threads):
 
 
 def test_writers_that_clean_up_all_the_while_do_not_keep_a_purge_from_its_end():
-    retention = {"logRetention.duration": "90000", "state.retention.hours": "0"}
-    table, clock = new_table(**retention, **{"checkpointRetention.duration": "0"})
-    grown(table, clock, 12, days=_HALF_A_MINUTE, every=1)
-    lost, env = orphan(table, 1), table._log.env
-    clock.advance(hours=2)
+    table, clock, lost = aged()
     busy = Busy(table, lambda: grown(table, clock, 6, days=_HALF_A_MINUTE, every=1))
-    report = purge(open_log(env), Purge(older_than_hours=0.05, force=True), runner=busy)
+    report = purge(open_log(table._log.env), Purge(older_than_hours=0.05, force=True), runner=busy)
     assert [cut is None for cut in busy.cuts] == [False, True]
     assert report.deleted
     assert lost not in keys(table)
@@ -65,13 +77,9 @@ class Faster(Threads):
 
 
 def test_a_cleanup_that_is_faster_does_not_keep_data_from_going():
-    retention = {"logRetention.duration": "90000", "state.retention.hours": "0"}
-    table, clock = new_table(**retention, **{"checkpointRetention.duration": "0"})
-    grown(table, clock, 12, days=_HALF_A_MINUTE, every=1)
-    lost, env = orphan(table, 1), table._log.env
-    clock.advance(hours=2)
+    table, clock, lost = aged()
     faster = Faster(table, lambda: grown(table, clock, 6, days=_HALF_A_MINUTE, every=1))
-    report = purge(open_log(env), Purge(older_than_hours=0.05, force=True), runner=faster)
+    report = purge(open_log(table._log.env), Purge(older_than_hours=0.05, force=True), runner=faster)
     assert faster.cut is not None
     assert (report.failed, report.reason) == ({}, "")
     assert lost in report.files["path"].to_pylist()
@@ -81,8 +89,31 @@ def test_a_cleanup_that_is_faster_does_not_keep_data_from_going():
     assert not [key for key in keys(table) if re.search(r"_intents/(?!lease)", key)]
 
 
+@pytest.mark.slow
+def test_a_table_that_is_made_anew_meanwhile_loses_nothing_to_a_purge_of_the_one_before():
+    for at in itertools.count(1, 5):
+        table, _, _ = aged()
+        env, there = table._log.env, {}
+
+        def anew(table=table, store=env.store, there=there):
+            store.delete_many([meta.key for meta in store.list_from("")])
+            made = indextables.create(table._log.url, table.schema, ambient=table._log.env.ambient)
+            grown(made, made._log.env.ambient, 6, every=1)
+            there |= {meta.key: meta for meta in store.list_from("")}
+
+        store = InterruptedStore(env.store, at, anew)
+        with contextlib.suppress(IndexTablesError):
+            seen = Env(store, env.ambient, env.options)
+            purge(open_log(seen), Purge(older_than_hours=0, force=True), runner=Threads(seen))
+        if store.left > 0:
+            break
+        left = {meta.key: meta for meta in env.store.list_from("")}
+        assert {key: left.get(key) for key in there} == there, at
+    assert at > 100
+
+
 class Late:
-    """A store whose next listing misses a file that is there, and shows newer ones."""
+    """A store whose listings miss a file that is there, and show newer ones."""
 
     def __init__(self, store, key):
         self._store, self._key = store, key

@@ -15,7 +15,7 @@ from tests.world.field_ids import files, root
 from tests.world.row_ids import scan_row_ids
 
 import indextables
-from indextables.errors import NotSupported, SchemaInvalid
+from indextables.errors import LogGap, NotSupported, SchemaInvalid
 from indextables.log.commit import next_row_id
 from indextables.split.file import ROW_ID
 
@@ -157,6 +157,16 @@ def test_a_checkpoint_carries_ids_and_the_counter(tmp_path, form):
     again = indextables.open(tmp_path / "t")
     left = {10: 0, 12: 2, 13: 3, 14: 4}
     assert ids(again) == left
+    newest = root(made) / "_transaction_log" / f"{3:020d}.json"
+    kept = newest.read_bytes()
+    newest.unlink()
+    indextables.invalidate_caches()
+    alone = indextables.open(tmp_path / "t")
+    assert ids(alone) == left
+    with pytest.raises(LogGap, match="stands alone"):
+        alone.append(rows(15))
+    newest.write_bytes(kept)
+    again = indextables.open(tmp_path / "t")
     again.append(rows(15))
     assert ids(again) == {**left, 15: 5}
 

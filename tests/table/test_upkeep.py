@@ -264,10 +264,10 @@ def test_thousands_of_processes_of_one_append_each_two_at_a_time_keep_the_bound(
         writer(tmp_path / "t", count // 2, count, ONE_SHOT),
     ]
     most = 0
-    while None in [process.poll() for process in both]:
+    while running := [process for process in both if process.poll() is None]:
         # Looking at it takes a core that the two need.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            both[0].wait(0.5)
+            running[0].wait(0.5)
         most = max(most, table.refresh().health().upkeep.most_small)
     assert [process.returncode for process in both] == [0, 0]
     table.refresh()

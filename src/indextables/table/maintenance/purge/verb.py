@@ -172,13 +172,7 @@ def purge(
         if foreseen is not None:
             # Nothing goes that a dry run would not have listed.
             plan = msgspec.structs.replace(plan, log=only(plan.log, frozenset(foreseen.keys)))
-        reason, cleaned = _cut_log(log, env, plan, asked, lease, progress)
-        if cleaned.failed and _is_overtaken(env, plan.log):
-            # The log is theirs. Versions that went are told by another plan, while the log is kept.
-            log.invalidate()
-            again = _planned(log, env, asked, runner, progress, may_write=True, keep_log=True)
-            plan = msgspec.structs.replace(again, log=plan.log)
-            cleaned = msgspec.structs.replace(cleaned, cut=None, failed={})
+        plan, cleaned, reason = _cut_log(log, env, plan, asked, lease, runner, progress)
         report = _carried_out(log, env, plan, asked, lease, runner, progress, cleaned, reason)
     _tell_history(log, report, parameters or {})
     return report
@@ -323,17 +317,25 @@ def _decided(found: Listed, claims: Claims, asked: _Asked) -> Decision:
 
 
 def _cut_log(
-    log: Log, env: Env, plan: _Plan, asked: _Asked, lease: Lease, progress: Progress | None
-) -> tuple[str, CleanupReport]:
-    """Delete what goes of the log; why nothing may go, or empty."""
+    log: Log, env: Env, plan: _Plan, asked: _Asked, lease: Lease, runner: Runner, progress: Progress | None
+) -> tuple[_Plan, CleanupReport, str]:
+    """Delete what goes of the log: the plan for the data, what went, and why nothing more may go, or empty.
+
+    Where somebody else has cut further meanwhile, the log is theirs, and the data is planned anew while it is kept.
+    """
     goes_on = bool(plan.log.keys or plan.data.goes.num_rows or plan.protections.expired)
     reason = _why_not(log, env, lease, asked, plan) if goes_on else ""
     if reason:
-        return reason, CleanupReport()
+        return plan, CleanupReport(), reason
     cleaned = carry_out(env, plan.log)
     if progress is not None:
         progress(Step("log", 1, 1, files=cleaned.deleted))
-    return "", cleaned
+    if not (cleaned.failed and _is_overtaken(env, plan.log)):
+        return plan, cleaned, ""
+    log.invalidate()
+    again = _planned(log, env, asked, runner, progress, may_write=True, keep_log=True)
+    plan = msgspec.structs.replace(again, log=plan.log)
+    return plan, msgspec.structs.replace(cleaned, cut=None, failed={}), _why_not(log, env, lease, asked, plan)
 
 
 def _is_overtaken(env: Env, planned: CleanupPlan) -> bool:
