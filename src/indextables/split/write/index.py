@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -96,15 +95,15 @@ class SegmentBuilder:
         totals: dict[int, int] = {}
         version = None
         for name in layout.SEGMENT_PARTS:
-            with _opened(self._folder / f"{segment_id}.{name}") as data:
-                version = segment.file_version(data, name)
-                tail = bytes(data[segment.tail_start(data, name) :])
-                if name == "idx":
-                    totals = segment.token_totals(data)
-                if name == "store":
-                    parts.append(layout.StoredPart(name, b"", len(data), "none", tail))
-                else:
-                    parts.append(layout.pack(name, data, tail))
+            data = _bytes_of(self._folder / f"{segment_id}.{name}")
+            version = segment.file_version(data, name)
+            tail = bytes(data[segment.tail_start(data, name) :])
+            if name == "idx":
+                totals = segment.token_totals(data)
+            if name == "store":
+                parts.append(layout.StoredPart(name, b"", len(data), "none", tail))
+            else:
+                parts.append(layout.pack(name, data, tail))
         fields = self._plan.fields
         return BuiltSegment(
             in_order=True,
@@ -118,16 +117,10 @@ class SegmentBuilder:
         )
 
 
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[memoryview]:
-    """The bytes of a file: read where they are few, mapped where they are many."""
+def _bytes_of(path: Path) -> memoryview:
+    """The bytes of a file: read where they are few, mapped where they are many, for as long as somebody holds them."""
     with path.open("rb", buffering=0) as file:
         if os.fstat(file.fileno()).st_size <= _READ_WHOLE:
-            yield memoryview(file.read())
-            return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-            view = memoryview(mapped)
-            try:
-                yield view
-            finally:
-                view.release()
+            return memoryview(file.read())
+        # Never closed by hand: a profiler, or the traceback of an error, may hold a piece of it for longer than we do.
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

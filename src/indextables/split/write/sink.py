@@ -107,18 +107,16 @@ def finish_file(
 
 def take_apart(path: Path) -> TakenApart:
     """The footer of a finished Parquet file and the map of its pages."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        view = memoryview(mapped)
-        try:
-            length = int.from_bytes(view[-8:-4], "little")
-            start = len(view) - 8 - length
-            footer = bytes(view[start:-8])
-            meta, _ = thrift.decode_struct(footer)
-            index_start = _page_index_start(meta, start)
-            index = bytes(view[index_start:start])
-            pages = build_page_map(meta, index, index_start, view)
-        finally:
-            view.release()
+    with path.open("rb") as file:
+        # Never closed by hand: a profiler, or the traceback of an error, may hold a piece of it for longer than we do.
+        view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    length = int.from_bytes(view[-8:-4], "little")
+    start = len(view) - 8 - length
+    footer = bytes(view[start:-8])
+    meta, _ = thrift.decode_struct(footer)
+    index_start = _page_index_start(meta, start)
+    index = bytes(view[index_start:start])
+    pages = build_page_map(meta, index, index_start, view)
     packed = None if pages is None else layout.pack(layout.PAGES, msgspec.msgpack.encode(pages))
     return TakenApart(footer, start, packed)
 
