@@ -38,6 +38,8 @@ _KEPT = 6
 """Of this part of the run the log is kept: versions go all the while, and no stream is so far behind."""
 _PARTS = 5
 """The run is cut into so many parts: the first is warming up, the second is held against the last."""
+_LOOK_S = 2.0
+"""A process looks at itself so often at most: counting what malloc and the caches hold takes longer than a search."""
 
 
 def rows(who: str, batch: int) -> pa.Table:
@@ -61,6 +63,7 @@ class Role:
     def __init__(self, name: str, url: str, until: float, folder: Path, options: dict[str, str]) -> None:
         self.name, self.url, self.until, self.folder, self.options = name, url, until, folder, options
         self._lines = (folder / f"{name}.jsonl").open("a", buffering=1)
+        self._looked, self._facts = 0.0, dict[str, Any]()
 
     def steps(self) -> Iterator[int]:
         step = 0
@@ -75,8 +78,14 @@ class Role:
         return answer
 
     def tell(self, what: str, ms: float, **more: Any) -> None:
-        facts = {"what": what, "at": time.time(), "ms": round(ms, 2), **_process(), **more}
-        print(json.dumps(facts), file=self._lines)
+        now = time.time()
+        if now - self._looked >= _LOOK_S:
+            self._looked, self._facts = now, _process()
+        cpu = round(time.process_time(), 4)
+        print(
+            json.dumps({"what": what, "at": now, "ms": round(ms, 2), "cpu": cpu, **self._facts, **more}),
+            file=self._lines,
+        )
 
     def open(self) -> indextables.Table:
         return indextables.open(self.url, options=self.options)
@@ -295,7 +304,6 @@ def _process() -> dict[str, Any]:
     status = Path("/proc/self/status").read_text()
     facts = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     return {
-        "cpu": round(time.process_time(), 4),
         "rss_mb": int(facts["VmRSS"].split()[0]) // 1024,
         "anon_mb": int(facts["RssAnon"].split()[0]) // 1024,
         "arrow_mb": pa.total_allocated_bytes() >> 20,

@@ -184,6 +184,29 @@ BUGS = [
         DIVERGED_TESTS,
     ),
     Bug(
+        "what a checkpoint said is believed of the one that took its place",
+        LOG + "checkpoint/glancing.py",
+        "    key = (*place, ref.keys, ref.etag, ref.size, ref.modified_ms)\n",
+        '    key = (*place, ref.keys, "", 0, 0)\n',
+        (
+            "tests/state/test_cleanup.py::test_what_a_checkpoint_said_before_it_was_written_anew_lets_none_of_its_manifests_go",
+        ),
+    ),
+    Bug(
+        "a checkpoint of this instant is remembered",
+        LOG + "checkpoint/glancing.py",
+        "env.ambient.now_ms() - ref.modified_ms >= _SETTLED_MS and ",
+        "",
+        ("tests/state/test_cleanup.py::test_a_checkpoint_that_is_young_is_looked_at_again",),
+    ),
+    Bug(
+        "a checkpoint of a copy is told by the one token that is remembered",
+        LOG + "checkpoint/belonging.py",
+        "        tokens = _inspected(env, ref).tokens if said.is_cut else said.tokens\n",
+        "        tokens = said.tokens\n",
+        ("tests/state/test_diverged.py",),
+    ),
+    Bug(
         "a checkpoint of a copy is read at a version that others follow",
         LOG + "checkpoint/belonging.py",
         "info.token == told if is_newest else agrees(env, versions, ref.version, tokens)",

@@ -352,6 +352,52 @@ def test_manifests_nobody_names_go_after_the_safety_window_and_no_sooner():
     same(open_log(env).snapshot().state, log.state())
 
 
+def test_a_checkpoint_that_one_cleanup_has_looked_at_is_not_read_again_by_the_next():
+    env = environment(RETENTION)
+    log = aged_log(env, 29, every=2)
+    env.store.put(manifest_key("orphan"), b"x")
+    env.ambient.advance(hours=2)
+    spy = Spy(env)
+    clean_up(spy.env, dry_run=True)
+    before = states(env)
+    assert {state_key(version) for version in before} <= set(spy.read)
+    log.step()
+    checkpoint(env)
+    spy.read.clear()
+    assert clean_up(spy.env).manifests == (manifest_key("orphan"),)
+    assert {key for key in spy.read if key.endswith("_manifest.avro")} == {state_key(30)}
+    assert len(before) > 10
+
+
+def test_what_a_checkpoint_said_before_it_was_written_anew_lets_none_of_its_manifests_go():
+    env = environment(RETENTION)
+    log = aged_log(env, 20)
+    env.store.put(manifest_key("orphan"), b"x")
+    env.ambient.advance(hours=2)
+    assert clean_up(env).manifests == (manifest_key("orphan"),)
+    checkpoint(env, compact="full")
+    env.ambient.advance(hours=2)
+    assert clean_up(env).manifests
+    newest = find_states(env.store.list_from(LOG_DIR))[0]
+    assert set(manifest_keys(newest, read_list(env, newest))) <= set(keys(env))
+    same(open_log(env).snapshot().state, log.state())
+
+
+def test_a_checkpoint_that_is_young_is_looked_at_again():
+    """Another one may take its place within one tick of the store's clock, and look the same."""
+    env = environment(RETENTION)
+    log = RandomLog(env, 1)
+    for _ in range(2):
+        log.step()
+        checkpoint(env)
+    spy = Spy(env)
+    for second, is_read in ((1, True), (2, True), (60, True), (61, False)):
+        env.ambient.advance(seconds=1 if second % 60 != 0 else 58)
+        spy.read.clear()
+        clean_up(spy.env, dry_run=True)
+        assert (state_key(1) in spy.read) is is_read, second
+
+
 def test_no_manifest_goes_while_a_state_cannot_be_read():
     env = environment(RETENTION)
     aged_log(env, 30)

@@ -6,6 +6,7 @@ copies one folder over the other, mixes them.
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -91,6 +92,15 @@ def test_every_version_reads_as_its_files_say_and_nothing_cuts_at_the_checkpoint
         path.unlink()
     check_every_version(place, newest)
     opened(place, NOTHING_KEPT).clean_up()
+    check_every_version(place, newest)
+
+
+def test_a_cleanup_after_another_one_knows_the_checkpoint_of_the_copy_too(place: Path, newest: int) -> None:
+    for path in log_of(place).rglob("*"):
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 3600))
+    table = opened(place, NOTHING_KEPT)
+    for _ in range(3):
+        table.clean_up()
     check_every_version(place, newest)
 
 

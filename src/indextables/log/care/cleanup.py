@@ -20,7 +20,7 @@ from indextables.log.care.retention import (
     collectable_manifests,
 )
 from indextables.log.care.sweeping import Leave
-from indextables.log.checkpoint import find_states, inspect_state, own_states, read_state
+from indextables.log.checkpoint import find_states, glance, inspect_state, own_states, read_state
 from indextables.log.commit import permission
 from indextables.log.read import clock
 from indextables.log.wire import LOG_DIR, StateRef, parse_key, state_key
@@ -316,7 +316,7 @@ def _unreferenced(env: Env, listing: list[ObjectMeta], rules: Rules) -> tuple[st
         if ref.format != "avro-state":
             continue
         try:
-            referenced.update(inspect_state(env, ref).manifests)
+            referenced.update(glance(env, ref).manifests)
         except (CheckpointError, LimitExceeded, ObjectNotFound):
             return ()
     return collectable_manifests(listing, frozenset(referenced), rules)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     )
     from indextables.log.checkpoint.columns import totals_of
     from indextables.log.checkpoint.find import find_states, list_checkpoints, newest_at
+    from indextables.log.checkpoint.glancing import glance
     from indextables.log.checkpoint.parting import has_parted
     from indextables.log.checkpoint.pointer import Pointer, names_something, read_pointer, replace_pointer
     from indextables.log.checkpoint.read import (
@@ -34,6 +35,7 @@ __all__ = [
     "contradicts",
     "find_states",
     "gather_state",
+    "glance",
     "has_parted",
     "inspect_state",
     "keep_own",
@@ -61,6 +63,7 @@ if not TYPE_CHECKING:
             "belonging": ("contradicts", "keep_own", "left_over_error", "own_states", "table_of_version"),
             "columns": ("totals_of",),
             "find": ("find_states", "list_checkpoints", "newest_at"),
+            "glancing": ("glance",),
             "parting": ("has_parted",),
             "pointer": ("Pointer", "names_something", "read_pointer", "replace_pointer"),
             "read": ("Opened", "gather_state", "inspect_state", "open_state", "read_pruned", "read_state"),

@@ -21,6 +21,7 @@ from indextables.errors import (
     PathEscape,
 )
 from indextables.log.checkpoint.find import find_states
+from indextables.log.checkpoint.glancing import Glance, glances
 from indextables.log.checkpoint.parting import agrees, has_parted, info_of
 from indextables.log.checkpoint.publish import put_once
 from indextables.log.checkpoint.read import Inspected, inspect_state
@@ -120,7 +121,7 @@ def keep_own(
     table = log_table or table_of_version(env, newest)
     if table is None:
         return tuple(states)
-    said = {ref: _inspected(env, ref) for ref in (doubted if start == 0 else states)}
+    said = glances(env, doubted if start == 0 else states)
     told = {ref: found.table_id for ref, found in said.items()}
     others = [(ref.version, told[ref]) for ref in states if ref in told]
     left = [
@@ -129,21 +130,22 @@ def keep_own(
         # Every log of ours keeps the file of its newest version: a state above all of them must be of their table.
         if is_left_over(told[ref], table, start, others) or (ref.version > newest and told[ref] not in {None, table})
     ]
-    left += _parted(env, range(start, newest + 1), {ref: said[ref].tokens for ref in doubted if told[ref] == table})
+    left += _parted(env, range(start, newest + 1), {ref: said[ref] for ref in doubted if told[ref] == table})
     for ref in left:
         _LOGGER.warning("%s: %s belongs to another table or history and is passed over", env.store.url, ref.keys[0])
     return tuple(ref for ref in states if ref not in left)
 
 
-def _parted(env: Env, versions: range, states: dict[StateRef, TokenWindow | None]) -> list[StateRef]:
+def _parted(env: Env, versions: range, states: dict[StateRef, Glance]) -> list[StateRef]:
     """The states of the log's table that are of another history. Where they agree, one file is read for all of them."""
     found: list[StateRef] = []
     proven: TokenWindow | None = None
     for ref in sorted(states, key=lambda ref: ref.version, reverse=True):
-        tokens = states[ref]
-        told = token_of(tokens, ref.version)
+        said = states[ref]
+        told = token_of(said.tokens, ref.version)
         if told is None or told == token_of(proven, ref.version) or ref.version < versions.start - 1:
             continue
+        tokens = _inspected(env, ref).tokens if said.is_cut else said.tokens
         if agrees(env, versions, ref.version, tokens):
             proven = tokens
         elif has_parted(env, ref.version, tokens):

@@ -68,10 +68,12 @@ def _set_of(file: LogFile) -> str:
 
 
 def _ref(version: int, kind: StateFormat, metas: list[ObjectMeta]) -> StateRef:
+    etags = [meta.etag for meta in metas if meta.etag]
     return StateRef(
         version=version,
         format=kind,
         keys=tuple(meta.key for meta in metas),
         modified_ms=max(meta.modified_ms for meta in metas),
         size=sum(meta.size for meta in metas),
+        etag=" ".join(etags) if len(etags) == len(metas) else None,
     )

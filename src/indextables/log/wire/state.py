@@ -185,7 +185,8 @@ class PrunedState(StateHeader, frozen=True, kw_only=True):
 class StateRef(msgspec.Struct, frozen=True):
     """A checkpoint as found by listing: its version, its format and the keys that make it up, relative to the store.
 
-    For Avro `keys` is the one `_manifest.avro`; for multi-part forms all parts, in order.
+    For Avro `keys` is the one `_manifest.avro`; for multi-part forms all parts, in order. `etag` changes when one of
+    them is replaced; None where nobody told.
     """
 
     version: int
@@ -193,3 +194,4 @@ class StateRef(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
     modified_ms: int = 0
     size: int = 0
+    etag: str | None = None
