@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 import indextables
+from benchmarks.append import APPENDS, WRITERS, raced
 from benchmarks.corpus import lengthen
 from benchmarks.harness import Bar
 
@@ -63,7 +64,7 @@ def measured(local: dict[int, str], remote: dict[int, str], server: S3Server, *,
     """Every call on every table, as ratios to the shortest log."""
     counts = {length: _requests(url, server) for length, url in remote.items()}
     calls = {length: _calls(path, length) for length, path in local.items()}
-    bars = _compared(calls, rounds)
+    bars = _compared(calls, rounds) + _races(local)
     calls = {length: _remote_calls(url, server.settings()) for length, url in remote.items()}
     bars += _compared(calls, rounds)
     # Four, the list of files of the state, its check file.
@@ -125,6 +126,21 @@ def _compared(calls: dict[int, dict[str, Call]], rounds: int) -> list[Bar]:
                 ours, peer = (median(one[which] for one in spent[name, n]) * 1e3 for n in (length, first))
                 bars.append(Bar(f"{name} at {length:,} versions{kind}", ours, peer, "ms", 1.3, peer_name=f"at {first}"))
     return bars
+
+
+def _races(local: dict[int, str]) -> list[Bar]:
+    """Eight processes that append at once, so that most lose to others: twice, in turns; the better of two."""
+    found: dict[int, list[dict[str, float]]] = {length: [] for length in local}
+    for _ in range(2):
+        for length, path in local.items():
+            found[length].append(raced("ours", path))
+    rates = {length: max(told["rate"] for told in turns) for length, turns in found.items()}
+    first, *longer = rates
+    name = f"{WRITERS} processes x {APPENDS} appends"
+    return [
+        Bar(f"{name} at {n:,} versions, one", 1e3 / rates[n], 1e3 / rates[first], "ms", 1.3, peer_name=f"at {first}")
+        for n in longer
+    ]
 
 
 def _timed(one: Call) -> tuple[float, float]:

@@ -136,6 +136,40 @@ def test_an_append_that_lost_a_race_reads_the_files_of_the_winners_and_no_more(t
     assert sorted(one.to_arrow()["n"].to_pylist()) == list(range(6))
 
 
+@pytest.mark.slow
+def test_writers_that_race_on_local_files_list_nothing_however_long_the_log_is(tmp_path, requests, monkeypatch):
+    """Each of two processes loses to the other now and then, and a third only follows them."""
+    one = indextables.create(str(tmp_path / "t"), COLUMNS)
+    grown(one, 12)
+    for name in ("link", "third"):
+        (tmp_path / name).symlink_to(tmp_path / "t")
+    other, follower = indextables.open(str(tmp_path / "link")), indextables.open(str(tmp_path / "third"))
+    racing: list[indextables.Table] = []
+    real = LocalStore.put_if_absent
+
+    def put_if_absent(store, key, data, **more):
+        if racing and key.endswith(".json"):
+            racing.pop().append(rows(-1))
+        return real(store, key, data, **more)
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", put_if_absent)
+
+    def race() -> None:
+        for number in range(50):
+            first, second = (one, other) if number % 2 else (other, one)
+            racing.extend([second] if number % 3 else [])
+            first.append(rows(number))
+            second.append(rows(number))
+
+    for handle in (one, other, follower):
+        handle.append(rows(0))
+    counts = requests.of(race)
+    assert one.refresh().version > 140
+    assert "list_from" not in counts
+    assert "list_from" not in requests.of(lambda: follower.refresh().count())
+    assert other.refresh().count() == follower.count() == one.version
+
+
 @pytest.fixture(params=["local", "memory"])
 def urls(request, tmp_path):
     def make(name: str) -> str:

@@ -258,9 +258,13 @@ def _names(descriptor: int, prefix: str, after: str | None, *, top: bool) -> Ite
 
     Links, and names that are no keys (not UTF-8, control characters), are not objects.
     """
+    passed = after[len(prefix) :] if after is not None and after.startswith(prefix) else ""
     with os.scandir(descriptor) as entries:
         for entry in entries:
             name = entry.name
+            # Most names of a long log: neither they nor what is in a folder of that name can be past `after`.
+            if name < passed and not passed.startswith(name):
+                continue
             # Bytes that are not UTF-8 show as surrogates, which no key holds.
             if not is_key(name) or (top and name == TEMP_FOLDER):
                 continue

@@ -25,8 +25,11 @@ from indextables.log.care.cleanup import clean_up
 from indextables.log.care.intents import protections
 from indextables.log.care.retention import Rules
 from indextables.log.checkpoint import (
+    Pointer,
+    agrees,
     find_states,
     has_parted,
+    inspect_state,
     left_over_error,
     list_checkpoints,
     names_something,
@@ -51,6 +54,7 @@ from indextables.log.wire import (
     check_writable,
     crc_key,
     state_dir,
+    state_key,
     version_key,
 )
 from indextables.storage.store import ObjectMeta
@@ -265,11 +269,13 @@ def _newest_above(env: Env, version: int, committed: int) -> int | None:
     """The newest checkpoint above `version` that is heard of after the commit of `committed`; None if there is none.
 
     The pointer is asked first. One that is old costs a checkpoint more, and no result; one that names a version above
-    the commit may be another table's.
+    the commit may be another table's, unless its checkpoint lists the token of the commit.
     """
     pointer = read_pointer(env)
     if pointer is not None and pointer.version <= committed:
         return pointer.version if pointer.version > version and names_something(env, pointer) else None
+    if pointer is not None and _lists(env, pointer, committed):
+        return pointer.version
     floor = max(version, 0)
     numbered = (meta for meta in env.store.list_from(LOG_DIR, version_key(floor)))
     found = find_states(_until_manifests(numbered))
@@ -280,6 +286,15 @@ def _newest_above(env: Env, version: int, committed: int) -> int | None:
         found = own_states(env, list_checkpoints(env))
         newest = max((ref.version for ref in found if ref.version > version), default=None)
     return newest
+
+
+def _lists(env: Env, pointer: Pointer, version: int) -> bool:
+    """True if the checkpoint that a pointer names lists the token that the file of a version has."""
+    try:
+        found = inspect_state(env, StateRef(pointer.version, "avro-state", (state_key(pointer.version),)))
+    except (CheckpointError, LimitExceeded, ObjectNotFound, PathEscape):
+        return False
+    return bool(agrees(env, range(version, version + 1), version, found.tokens))
 
 
 def _until_manifests(listing: Iterator[ObjectMeta]) -> Iterator[ObjectMeta]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from indextables.log.checkpoint.columns import totals_of
     from indextables.log.checkpoint.find import find_states, list_checkpoints, newest_at
     from indextables.log.checkpoint.glancing import glance
-    from indextables.log.checkpoint.parting import has_parted
+    from indextables.log.checkpoint.parting import agrees, has_parted
     from indextables.log.checkpoint.pointer import Pointer, names_something, read_pointer, replace_pointer
     from indextables.log.checkpoint.read import (
         Opened,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Opened",
     "Pointer",
+    "agrees",
     "contradicts",
     "find_states",
     "gather_state",
@@ -64,7 +65,7 @@ if not TYPE_CHECKING:
             "columns": ("totals_of",),
             "find": ("find_states", "list_checkpoints", "newest_at"),
             "glancing": ("glance",),
-            "parting": ("has_parted",),
+            "parting": ("agrees", "has_parted"),
             "pointer": ("Pointer", "names_something", "read_pointer", "replace_pointer"),
             "read": ("Opened", "gather_state", "inspect_state", "open_state", "read_pruned", "read_state"),
             "write": ("point_to", "pointer_of", "write_checkpoint"),

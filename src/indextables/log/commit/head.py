@@ -10,9 +10,9 @@ import msgspec
 from indextables import process
 from indextables.errors import ObjectNotFound, VersionExpired, VersionNotFound
 from indextables.log.commit import row_ids
-from indextables.log.commit.winner import Winner
-from indextables.log.read import Log, Snapshot, table_of
-from indextables.log.wire import Metadata, Protocol, StateHeader, Txn, crcfile, tracks_rows
+from indextables.log.commit.winner import Winner, read_slot
+from indextables.log.read import Log, Snapshot, table_of, tokens
+from indextables.log.wire import Metadata, Protocol, StateHeader, Txn, VersionContent, crcfile, tracks_rows
 
 __all__ = ["Head", "advance", "following_row_id", "forget", "head_of", "load", "recall", "remember"]
 
@@ -88,11 +88,20 @@ def load(log: Log, *, with_txns: bool = False) -> Head:
         metadata,
         time,
         content.token,
-        None if known is None else known.etag_of(version),
+        (None if known is None else known.etag_of(version)) or _identity(log, content),
         checkpoint=-1 if known is None else known.newest_state,
         crc32c=content.crc32c,
         next_row_id=following,
     )
+
+
+def _identity(log: Log, confirmed: VersionContent) -> str | None:
+    """What tells the local file of a confirmed version from another, where nobody has noted that before it was read."""
+    if not log.env.store.is_local:
+        return None
+    seen = tokens.identity_of(log.env, confirmed.version)
+    held = read_slot(log.env, confirmed.version) if seen is not None and confirmed.token is not None else None
+    return seen if held is not None and (held.token, held.crc32c) == (confirmed.token, confirmed.crc32c) else None
 
 
 def advance(head: Head, winner: Winner, *, identity: str | None = None) -> Head:

@@ -271,9 +271,9 @@ def _info_of(env: Env, version: int) -> CommitInfo | None:
 
 def _left_open(env: Env, open_: Sequence[V], log: Known) -> list[V]:
     """The versions, newest first, that neither the anchor nor a checkpoint that is known proves. Raises Superseded."""
-    anchored = [version for version in open_ if version.version > log.floor]
-    if anchored and by_anchor(env, log.floor, log.anchor, ()) is not None:
-        open_ = [version for version in open_ if version.version <= log.floor]
+    above = [version for version in open_ if version.version >= log.anchored]
+    if above and by_anchor(env, log.anchored, log.anchor, ()) is not None:
+        open_ = [version for version in open_ if version.version < log.anchored]
     left: list[V] = []
     told: dict[StateRef, Told | None] = {}
     for version in open_:

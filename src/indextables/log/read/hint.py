@@ -176,7 +176,8 @@ def _local(env: Env, versions: Versions, pointer: Pointer) -> Found | None:
         raise _Overtaken
     if not _are_of(opened, contents):
         return None
-    known = Known(head, identity(newest), ref.version, (ref,), new_history(), floor=ref.version, anchor=identity(meta))
+    at = ref.version
+    known = Known(head, identity(newest), at, (ref,), new_history(), floor=at, anchor=identity(meta), anchored=at)
     return Found(known, contents, OpenedState(ref, opened))
 
 

@@ -39,7 +39,7 @@ from indextables.log.read.load import (
 )
 from indextables.log.read.meant import check_id, check_ours, cut_off, stranger
 from indextables.log.read.memory import LogMemory
-from indextables.log.read.nearby import window
+from indextables.log.read.nearby import around, window
 from indextables.log.read.newest import Known, advance, discover, known_at, unbroken
 from indextables.log.read.segment import LogSegment
 from indextables.log.read.snapshot import Snapshot
@@ -94,9 +94,7 @@ class Log:
         self.env = env
         self._after_commit = after_commit
         self._memory = memory = LogMemory(env, cache)
-        self._versions = Versions(
-            env, memory.version, tail, lambda: memory.options[opt.TRANSACTION_USE_OPTIMIZED], memory.last_listed
-        )
+        self._versions = Versions(env, memory.version, tail, self._at_once, memory.last_listed, memory.learn_anchor)
         self._looked_at: float | None = None
         self._seen: int | None = None
         self._listed = -1
@@ -285,6 +283,9 @@ class Log:
         """Drop what is cached of this table; the number of entries."""
         self._looked_at = self._seen = None
         return self._memory.invalidate(regions)
+
+    def _at_once(self) -> bool:
+        return bool(self._memory.options[opt.TRANSACTION_USE_OPTIMIZED])
 
     def _current(self) -> Known:
         """What is newest, probed from what is known. Raises TableNotFound, LogGap, StoreError."""
@@ -485,9 +486,13 @@ class Log:
         return Header(version, protocol, metadata)
 
     def _with_short_tail(self, known: Known, version: int) -> Known:
-        """List again where the newest checkpoint known is far below, since there may be a nearer one by now."""
+        """Look again where the newest checkpoint known is far below, since there may be a nearer one by now."""
         if not self._memory.is_kept or version - known.state_below(version) <= FEW:
             return known
+        near = around(self.env, version).below
+        if near is not None and near.version > known.state_below(version):
+            self._memory.learn_state(near)
+            return self._memory.known() or known
         fresh = self._list_again(known)
         return fresh if fresh.head >= version else known
 

@@ -88,6 +88,12 @@ class LogMemory:
         if known.head_identity.etag == below:
             self.learn(msgspec.structs.replace(known, head=version, head_identity=identity(meta)))
 
+    def learn_anchor(self, confirmed: Known) -> None:
+        """Remember that the newest version of a look at the log was read after it, and confirmed."""
+        known = self.known()
+        if known is not None and known.history == confirmed.history and known.anchored < confirmed.head:
+            self.learn(msgspec.structs.replace(known, anchor=confirmed.head_identity, anchored=confirmed.head))
+
     def learn_state(self, ref: StateRef) -> None:
         """Remember a checkpoint that was written by us, so that no read goes further back than to it."""
         known = self.known()

@@ -64,7 +64,7 @@ class Known(msgspec.Struct, frozen=True):
        says nothing about that version in another. A larger number was given later.
     4. What lies below `floor` was not looked at: older checkpoints and version files may be there. Above it `states`
        may lack some, but none that the newest version needs.
-    5. `anchor` is the identity of the local file of version `floor`, which was seen before the file was found to be
+    5. `anchor` is the identity of the local file of version `anchored`, which was seen before the file was found to be
        the one that was committed: as long as it is unchanged, nothing above it has been deleted.
     """
 
@@ -75,6 +75,7 @@ class Known(msgspec.Struct, frozen=True):
     history: int
     floor: int = 0
     anchor: FileIdentity | None = None
+    anchored: int = 0
 
     @property
     def newest_state(self) -> int:
@@ -281,8 +282,11 @@ def _known(head: int, versions: dict[int, ObjectMeta], states: tuple[StateRef, .
         and previous.head in versions
         and identity(versions[previous.head]) == previous.head_identity
     )
-    history = previous.history if previous is not None and goes_on else next(_HISTORIES)
-    return Known(head, None if meta is None else identity(meta), first, states, history)
+    newest = None if meta is None else identity(meta)
+    if previous is None or not goes_on:
+        return Known(head, newest, first, states, next(_HISTORIES))
+    anchor, anchored = previous.anchor, previous.anchored
+    return Known(head, newest, first, states, previous.history, anchor=anchor, anchored=anchored)
 
 
 def _numbered(env: Env) -> list[ObjectMeta]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -54,7 +54,8 @@ class Versions:
     """The version files of one log. `recall` gives those that were confirmed before and are still in memory.
 
     `tail` reads many version files at once, in other places than this process; None where it declines.
-    `at_once` says whether many may be read together, `known` what is remembered of the log.
+    `at_once` says whether many may be read together, `known` what is remembered of the log. `anchored` is told what was
+    known of a log whose newest version has been read and confirmed since.
     """
 
     def __init__(
@@ -64,9 +65,11 @@ class Versions:
         tail: ReadTail | None,
         at_once: Callable[[], bool],
         known: Callable[[], Known | None] = lambda: None,
+        anchored: Callable[[Known], None] = lambda _: None,
     ) -> None:
         self.env = env
         self._known = known
+        self._anchored = anchored
         self._at_once = at_once
         self._recall = recall
         self._tail = tail
@@ -86,8 +89,9 @@ class Versions:
         Without `files` adds and removes may be left out. Raises ObjectNotFound for one that is not there, Superseded,
         Mixed, LogCorrupt, LimitExceeded, PathEscape, StoreError.
         """
+        log = log or self._known()
         contents, known = self._read_many(versions, files=files)
-        return confirm(self.env, contents, above=above, known=known, log=log or self._known())
+        return self._noted(confirm(self.env, contents, above=above, known=known, log=log), known, log)
 
     def unconfirmed(self, versions: Sequence[int]) -> list[VersionContent]:
         """The content of versions as their files have it: whoever asks confirms it. Raises as `read`."""
@@ -105,9 +109,10 @@ class Versions:
 
     def read_from(self, base: int, anchor: FileIdentity | None, upto: int) -> Confirmed[VersionContent]:
         """The versions after `base`, whose confirmed file had the identity `anchor`, up to `upto`. As `read`."""
+        log = self._known()
         contents, known = self._read_many(range(base + 1, upto + 1))
         found = by_anchor(self.env, base, anchor, contents)
-        return confirm(self.env, contents, known=known, log=self._known()) if found is None else found
+        return self._noted(confirm(self.env, contents, known=known, log=log) if found is None else found, known, log)
 
     def read_more(
         self, versions: Sequence[int], read: Confirmed[VersionContent], log: Known | None = None
@@ -117,14 +122,26 @@ class Versions:
         if versions and versions[0] in before and versions[-1] in before:
             first = read[0].version
             return read[versions[0] - first : versions[-1] + 1 - first]
+        log = log or self._known()
         contents, known = self._read_many(versions, before)
-        return confirm(self.env, contents, known=known | before.keys(), log=log or self._known())
+        return confirm(self.env, contents, known=known | before.keys(), log=log)
 
     def stored(self, version: int) -> bytes:
         """The bytes of a version file. Raises as `read`."""
+        log = self._known()
         data = self.env.store.get(version_key(version))
-        confirm(self.env, [Stamp(version, commit_info_of(data, version), crc32c(data))], log=self._known())
+        confirm(self.env, [Stamp(version, commit_info_of(data, version), crc32c(data))], log=log)
         return data
+
+    def _noted(
+        self, contents: Confirmed[VersionContent], known: Collection[int], log: Known | None
+    ) -> Confirmed[VersionContent]:
+        """The same, after its newest version has become the anchor of what is known, where its file was read now."""
+        if log is not None and log.head_identity is not None and self.env.store.is_local and contents:
+            newest = contents[-1].version
+            if newest == log.head and newest not in known and log.anchored < newest:
+                self._anchored(log)
+        return contents
 
     def _read_many(
         self, versions: Sequence[int], before: Mapping[int, VersionContent] | None = None, *, files: bool = True
