@@ -388,6 +388,39 @@ def test_a_writer_that_others_have_overtaken_puts_nothing_where_they_are(table):
     assert store.count("put_if_absent", SLOT) == (1 if store.is_local else 2)
 
 
+def test_a_commit_into_the_slot_of_a_version_that_was_lost_meanwhile_is_refused_and_taken_back(table):
+    log = table.process()
+    append(log, [add("a")])
+
+    def lose(call):
+        for name in ("b", "c"):
+            append(table.process(), [add(name)])
+        log.env.store.delete_many([version_key(2)])
+        return call()
+
+    log.env.store.play("put_if_absent", SLOT, lose)
+    with pytest.raises(LogGap, match="version 2 is missing"):
+        append(log, [add("d")])
+    assert not log.env.store.exists(version_key(2))
+
+
+def test_a_commit_that_others_stand_on_before_it_is_looked_at_needs_no_listing_of_local_files(table):
+    log = table.process()
+    append(log, [add("a")])
+
+    def follow(call):
+        answer = call()
+        append(table.process(), [add("c")])
+        return answer
+
+    store = log.env.store
+    store.play("put_if_absent", SLOT, follow)
+    store.calls.clear()
+    assert append(log, [add("b")]).version == 2
+    assert table.paths() == ["a", "b", "c"]
+    assert not (store.is_local and store.count("list"))
+
+
 def test_appends_never_give_up_unless_they_are_told_to(table):
     def overtake(call):
         append(table.process(), [add(uuid.uuid4().hex)])

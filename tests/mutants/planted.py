@@ -11,6 +11,7 @@ CONFLICT = LOG + "commit/conflict.py"
 TRANSACTION = LOG + "commit/transaction.py"
 REPLAY = LOG + "read/folding.py"
 
+RACE_TESTS = ("tests/table/test_growth.py::test_writers_that_race_on_local_files_list_nothing_however_long_the_log_is",)
 COMMIT_TESTS = ("tests/log/test_commit.py",)
 OVERTAKEN_TESTS = ("tests/log/test_overtaken.py",)
 HEAD_TESTS = ("tests/log/test_heads.py",)
@@ -385,10 +386,45 @@ BUGS = [
     ),
     Bug(
         "the file below the slot is not compared",
-        COMMIT,
-        "ours is not None and tokens.identity_of(self.env, slot - 1) == self.base.identity",
-        "ours is not None",
+        LOG + "commit/lost_base.py",
+        "    if found is None or tokens.identity_of(env, base.version) != base.identity:\n",
+        "    if found is None:\n",
         COMMIT_TESTS,
+    ),
+    Bug(
+        "whatever lies above a slot was committed on top of it",
+        LOG + "commit/lost_base.py",
+        "(version_key(slot + 1)) or is_followed(env, ours, slot) else None\n",
+        "(version_key(slot + 1)) or True else None\n",
+        COMMIT_TESTS,
+    ),
+    Bug(
+        "no version becomes the anchor of what is known",
+        LOG + "read/versions.py",
+        "                self._memory.learn_anchor(log)\n",
+        "                pass\n",
+        RACE_TESTS,
+    ),
+    Bug(
+        "a nearer checkpoint is looked for by listing",
+        LOG + "read/log.py",
+        "        if near is None or near.version <= known.state_below(version):\n",
+        "        if known is not None:\n",
+        RACE_TESTS,
+    ),
+    Bug(
+        "a pointer above the commit is never believed",
+        LOG + "care/schedule.py",
+        "    return bool(agrees(env, range(version, version + 1), version, found.tokens))\n",
+        "    return False\n",
+        ("tests/state/test_schedule.py",),
+    ),
+    Bug(
+        "a pointer above the commit is always believed",
+        LOG + "care/schedule.py",
+        "    return bool(agrees(env, range(version, version + 1), version, found.tokens))\n",
+        "    return True\n",
+        ("tests/state/test_schedule.py",),
     ),
     Bug(
         "an unreadable log after a put is an error that promises failure",

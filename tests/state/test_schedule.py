@@ -325,6 +325,34 @@ def test_another_format_asked_for_is_written_beside_the_state_of_the_same_versio
         same(read_state(env, state), log.state())
 
 
+def test_a_checkpoint_above_the_commit_that_lists_its_token_is_believed_without_a_listing():
+    env = environment({"checkpoint.interval": 4})
+    log = RandomLog(env, 1)
+    for _ in range(6):
+        log.append(1)
+    checkpoint(env)
+    spy = Spy(env)
+    assert maybe_checkpoint(spy.env, 3, newest=-1) == log.version
+    assert spy.listed == spy.written == []
+
+
+def test_a_checkpoint_above_the_commit_that_a_dropped_table_left_keeps_nobody_from_writing_one():
+    env, dropped = environment({"checkpoint.interval": 4}), environment()
+    before = RandomLog(dropped, 2, table_id="another")
+    log = RandomLog(env, 1)
+    for _ in range(9):
+        before.append(1)
+    checkpoint(dropped)
+    for _ in range(3):
+        log.append(1)
+    for meta in dropped.store.list_from(LOG_DIR):
+        if "state" in meta.key or meta.key == POINTER_KEY:
+            env.store.put(meta.key, dropped.store.get(meta.key))
+    assert maybe_checkpoint(env, log.version, newest=-1) == log.version
+    assert versions(env) == [log.version, before.version]
+    same(open_log(env).snapshot().state, log.state())
+
+
 def test_a_log_that_was_cut_is_not_looked_through_again_before_its_checkpoint_may_go():
     asked = {"logRetention.duration": 3_600_000, "state.retention.hours": 100, "checkpoint.interval": 1}
 

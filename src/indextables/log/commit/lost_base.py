@@ -21,7 +21,8 @@ from indextables.log.commit import head
 from indextables.log.commit.head import Head
 from indextables.log.commit.winner import Held, read_slot
 from indextables.log.read import Log, LogCache, Survey, Told, gap, newest_tokens, tokens
-from indextables.log.wire import LOG_DIR, CommitInfo, commit_info_of, parse_key, version_key
+from indextables.log.wire import LOG_DIR, CommitInfo, checkpoint_keys, commit_info_of, parse_key, version_key
+from indextables.storage.store import ObjectMeta
 
 __all__ = [
     "beyond_gap",
@@ -34,6 +35,7 @@ __all__ = [
     "lost_ground",
     "lost_slot",
     "replaced",
+    "seen_in_place",
     "stands",
 ]
 
@@ -177,6 +179,24 @@ def gap_below(env: Env, ours: CommitInfo, slot: int, above: Sequence[int]) -> in
     strange = itertools.takewhile(lambda version: _is_strange(env, ours, version), above[:_STRANGERS])
     passed = sum(1 for _ in strange)
     return above[passed] if passed < len(above) else None
+
+
+def seen_in_place(env: Env, base: Head, ours: CommitInfo) -> ObjectMeta | None:
+    """Our local file above `base`, where that is unchanged and nothing else is to be explained.
+
+    Then nothing above the base was deleted, and no listing is needed. Raises LogError, StoreError.
+    """
+    if not env.store.is_local or base.identity is None:
+        return None
+    slot = base.version + 1
+    # The own file is looked at first: what is seen before the check is known to be older than it.
+    found = tokens.look_at_ours(env, slot)
+    if found is None or tokens.identity_of(env, base.version) != base.identity:
+        return None
+    if any(map(env.store.exists, checkpoint_keys(slot))):
+        return None
+    # What is above ours and does not follow it shows that a version was lost here.
+    return found if not env.store.exists(version_key(slot + 1)) or is_followed(env, ours, slot) else None
 
 
 def is_followed(env: Env, ours: CommitInfo, slot: int) -> bool:

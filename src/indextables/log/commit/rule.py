@@ -42,7 +42,6 @@ from indextables.log.wire import (
     ConflictKind,
     Unknown,
     VersionContent,
-    checkpoint_keys,
     empty_files,
     protocol,
     version_key,
@@ -247,16 +246,8 @@ class _Attempt:
 
     def _check_win(self, slot: int, encoded: Encoded) -> Settled | None:
         """An apparent win is one if no checkpoint covers the slot, or if the one that does lists our token."""
-        if self.env.store.is_local and self.base.identity is not None:
-            # The own file is looked at first: what is seen before the check is known to be older than it.
-            ours = tokens.look_at_ours(self.env, slot)
-            unchanged = ours is not None and tokens.identity_of(self.env, slot - 1) == self.base.identity
-            if unchanged and not any(map(self.env.store.exists, checkpoint_keys(slot))):
-                # What is above ours and does not follow it shows that a version was lost here.
-                if not self.env.store.exists(version_key(slot + 1)):
-                    return self._landed(slot, encoded, ours)
-                if lost_base.is_followed(self.env, encoded.info, slot):
-                    return self._landed(slot, encoded, ours)
+        if (ours := lost_base.seen_in_place(self.env, self.base, encoded.info)) is not None:
+            return self._landed(slot, encoded, ours)
         seen = self._look()
         if self._is_covered(slot, seen):
             return self._resolve(slot, encoded)

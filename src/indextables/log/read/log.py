@@ -93,8 +93,8 @@ class Log:
         """
         self.env = env
         self._after_commit = after_commit
-        self._memory = memory = LogMemory(env, cache)
-        self._versions = Versions(env, memory.version, tail, self._at_once, memory.last_listed, memory.learn_anchor)
+        self._memory = LogMemory(env, cache)
+        self._versions = Versions(env, self._memory, tail)
         self._looked_at: float | None = None
         self._seen: int | None = None
         self._listed = -1
@@ -284,9 +284,6 @@ class Log:
         self._looked_at = self._seen = None
         return self._memory.invalidate(regions)
 
-    def _at_once(self) -> bool:
-        return bool(self._memory.options[opt.TRANSACTION_USE_OPTIMIZED])
-
     def _current(self) -> Known:
         """What is newest, probed from what is known. Raises TableNotFound, LogGap, StoreError."""
         known = self._memory.known()
@@ -343,8 +340,7 @@ class Log:
             look = self._look() if hint and number == 0 else Look(self._current())
             known = look.known
             # Where the log has changed meanwhile, cleanup was faster than we were; where it has not, a file is lost.
-            attempt = attempt + 1 if known.is_like(seen) else 0
-            seen = known
+            attempt, seen = attempt + 1 if known.is_like(seen) else 0, known
             try:
                 return load(look)
             except ObjectNotFound as error:
@@ -490,11 +486,11 @@ class Log:
         if not self._memory.is_kept or version - known.state_below(version) <= FEW:
             return known
         near = around(self.env, version).below
-        if near is not None and near.version > known.state_below(version):
-            self._memory.learn_state(near)
-            return self._memory.known() or known
-        fresh = self._list_again(known)
-        return fresh if fresh.head >= version else known
+        if near is None or near.version <= known.state_below(version):
+            fresh = self._list_again(known)
+            return fresh if fresh.head >= version else known
+        self._memory.learn_state(near)
+        return self._memory.known() or known
 
     def _cached_base(self, known: Known, version: int) -> tuple[TableState | None, FileIdentity | None]:
         """A state in memory that is nearer than the newest checkpoint known, and the identity of its version file."""

@@ -39,6 +39,11 @@ class LogMemory:
         """True if what is read is found again by later reads."""
         return self._cache is not None
 
+    @property
+    def reads_at_once(self) -> bool:
+        """True if many version files may be read together."""
+        return bool(self.options[opt.TRANSACTION_USE_OPTIMIZED])
+
     def heed(self, metadata: Metadata) -> None:
         """Go by the table's own properties from now on, where nobody asked otherwise."""
         if self._heeded is not metadata.configuration:

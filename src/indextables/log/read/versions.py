@@ -10,6 +10,7 @@ import msgspec
 from indextables.env import Env
 from indextables.errors import LogCorrupt, ObjectNotFound
 from indextables.log.read.confirming import Confirmed, by_anchor, confirm
+from indextables.log.read.memory import LogMemory
 from indextables.log.read.newest import Known
 from indextables.log.read.reduce import ReducedContent
 from indextables.log.wire import (
@@ -24,10 +25,9 @@ from indextables.log.wire import (
 )
 from indextables.storage.store import Noted
 
-__all__ = ["ReadTail", "Recall", "Stamp", "Versions", "read_stamp"]
+__all__ = ["ReadTail", "Stamp", "Versions", "read_stamp"]
 
 ReadTail: TypeAlias = Callable[[Sequence[int]], Sequence[ReducedContent] | None]
-Recall: TypeAlias = Callable[[int], VersionContent | None]
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -51,27 +51,14 @@ def read_stamp(env: Env, version: int) -> Stamp:
 
 
 class Versions:
-    """The version files of one log. `recall` gives those that were confirmed before and are still in memory.
+    """The version files of one log. `memory` has those that were confirmed before, and what is known of the log.
 
     `tail` reads many version files at once, in other places than this process; None where it declines.
-    `at_once` says whether many may be read together, `known` what is remembered of the log. `anchored` is told what was
-    known of a log whose newest version has been read and confirmed since.
     """
 
-    def __init__(
-        self,
-        env: Env,
-        recall: Recall,
-        tail: ReadTail | None,
-        at_once: Callable[[], bool],
-        known: Callable[[], Known | None] = lambda: None,
-        anchored: Callable[[Known], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, env: Env, memory: LogMemory, tail: ReadTail | None) -> None:
         self.env = env
-        self._known = known
-        self._anchored = anchored
-        self._at_once = at_once
-        self._recall = recall
+        self._memory = memory
         self._tail = tail
 
     def read(
@@ -89,7 +76,7 @@ class Versions:
         Without `files` adds and removes may be left out. Raises ObjectNotFound for one that is not there, Superseded,
         Mixed, LogCorrupt, LimitExceeded, PathEscape, StoreError.
         """
-        log = log or self._known()
+        log = log or self._memory.last_listed()
         contents, known = self._read_many(versions, files=files)
         return self._noted(confirm(self.env, contents, above=above, known=known, log=log), known, log)
 
@@ -109,7 +96,7 @@ class Versions:
 
     def read_from(self, base: int, anchor: FileIdentity | None, upto: int) -> Confirmed[VersionContent]:
         """The versions after `base`, whose confirmed file had the identity `anchor`, up to `upto`. As `read`."""
-        log = self._known()
+        log = self._memory.last_listed()
         contents, known = self._read_many(range(base + 1, upto + 1))
         found = by_anchor(self.env, base, anchor, contents)
         return self._noted(confirm(self.env, contents, known=known, log=log) if found is None else found, known, log)
@@ -122,13 +109,13 @@ class Versions:
         if versions and versions[0] in before and versions[-1] in before:
             first = read[0].version
             return read[versions[0] - first : versions[-1] + 1 - first]
-        log = log or self._known()
+        log = log or self._memory.last_listed()
         contents, known = self._read_many(versions, before)
         return confirm(self.env, contents, known=known | before.keys(), log=log)
 
     def stored(self, version: int) -> bytes:
         """The bytes of a version file. Raises as `read`."""
-        log = self._known()
+        log = self._memory.last_listed()
         data = self.env.store.get(version_key(version))
         confirm(self.env, [Stamp(version, commit_info_of(data, version), crc32c(data))], log=log)
         return data
@@ -140,7 +127,7 @@ class Versions:
         if log is not None and log.head_identity is not None and self.env.store.is_local and contents:
             newest = contents[-1].version
             if newest == log.head and newest not in known and log.anchored < newest:
-                self._anchored(log)
+                self._memory.learn_anchor(log)
         return contents
 
     def _read_many(
@@ -148,11 +135,13 @@ class Versions:
     ) -> tuple[list[VersionContent], frozenset[int]]:
         """The contents, and which of them were confirmed before."""
         given = before or {}
-        if self._tail is not None and files and not given and self._at_once():
+        if self._tail is not None and files and not given and self._memory.reads_at_once:
             elsewhere = self._tail(versions)
             if elsewhere is not None:
                 return list(elsewhere), frozenset()
-        known = {version: found for version in versions if (found := given.get(version) or self._recall(version))}
+        known = {
+            version: found for version in versions if (found := given.get(version) or self._memory.version(version))
+        }
 
         if len(known) == len(versions):
             return [known[version] for version in versions], frozenset(known)
@@ -160,7 +149,7 @@ class Versions:
         def one(version: int) -> VersionContent:
             return known.get(version) or self._read(version, files=files)
 
-        if not self._at_once():
+        if not self._memory.reads_at_once:
             return [one(version) for version in versions], frozenset(known)
         return list(self.env.ambient.map("versions", one, versions)), frozenset(known)
 
