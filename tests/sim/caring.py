@@ -381,7 +381,9 @@ def build(seed: int) -> tuple[World, Counter[str]]:
     # Who has announced what it needs may sleep for as long as it likes; so may a purge, at any of its calls.
     by_name = {actor.name: actor for actor in world.actors}
     sleepy = sorted(by_name.keys() & {"emptier", "restorer", "deleter", "merger", "patient"})
-    world.sleepers = [Sleeper(by_name[name], COMMIT, dice.randrange(2)) for name in dice.sample(sleepy, min(1, len(sleepy)))]
+    world.sleepers = [
+        Sleeper(by_name[name], COMMIT, dice.randrange(2)) for name in dice.sample(sleepy, min(1, len(sleepy)))
+    ]
     if seed % 4 == 3:
         # A purge that has listed what is there sleeps while what it listed is committed, covered and cleaned up.
         world.sleepers.append(Sleeper(by_name["purger"], PURGE_LEASE, dice.randrange(4)))

@@ -11,6 +11,7 @@ from tests.world.tables import lengthened
 
 import indextables
 from indextables.cli import main
+from indextables.log.wire import LOG_DIR
 from indextables.storage.local import LocalStore
 from indextables.storage.memory import MemoryStore
 from indextables.table.environment import open_env
@@ -168,6 +169,41 @@ def test_writers_that_race_on_local_files_list_nothing_however_long_the_log_is(t
     assert "list_from" not in counts
     assert "list_from" not in requests.of(lambda: follower.refresh().count())
     assert other.refresh().count() == follower.count() == one.version
+
+
+@pytest.mark.parametrize("verb", ["merge", "delete", "update", "checkpoint"])
+def test_a_verb_that_loses_a_race_on_local_files_does_not_list_the_log(tmp_path, monkeypatch, verb):
+    one = indextables.create(str(tmp_path / "t"), COLUMNS)
+    grown(one, 23)
+    (tmp_path / "link").symlink_to(tmp_path / "t")
+    racing = [indextables.open(str(tmp_path / "link")) for _ in range(3)]
+    # The newest version is another process's, so that nothing is known of its file but what reading it told.
+    racing[0].append(rows(-1))
+    one.refresh()
+    listed: list[str] = []
+    put, listing = LocalStore.put_if_absent, LocalStore.list_from
+
+    def put_if_absent(store, key, data, **more):
+        if racing and key.endswith(".json"):
+            racing.pop().append(rows(-1))
+        return put(store, key, data, **more)
+
+    def list_from(store, prefix, *args, **kwargs):
+        listed.append(prefix)
+        return listing(store, prefix, *args, **kwargs)
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", put_if_absent)
+    monkeypatch.setattr(LocalStore, "list_from", list_from)
+    verbs = {
+        "merge": one.merge_splits,
+        "delete": lambda: one.delete("n = 3"),
+        "update": lambda: one.update({"message": "'other'"}, where="n = 4"),
+        "checkpoint": lambda: (one.append(rows(23)), one.checkpoint()),
+    }
+    verbs[verb]()
+    assert LOG_DIR not in listed
+    assert not racing
+    assert one.refresh().count() == 23 + 4 + {"merge": 0, "delete": -1, "update": 0, "checkpoint": 1}[verb]
 
 
 @pytest.fixture(params=["local", "memory"])

@@ -53,14 +53,16 @@ _GO_ON = (
 def linked(env: Env, base: Head) -> Head:
     """The base with the checksum of its file, which the version above it names; as it is where the file is not there.
 
+    Of a local file that carries the token of the base the identity is known, too: it was seen before that.
     Raises LogCorrupt for a file that cannot be read, StoreError.
     """
     if base.crc32c is not None:
         return base
+    seen = tokens.identity_of(env, base.version) if env.store.is_local and base.token is not None else None
     held = read_slot(env, base.version)
     if held is None or not _is_of(held, base):
         return base
-    return msgspec.structs.replace(base, token=held.token, crc32c=held.crc32c)
+    return msgspec.structs.replace(base, token=held.token, crc32c=held.crc32c, identity=base.identity or seen)
 
 
 def stands(env: Env, base: Head, seen: Survey, ask: Callable[[int], Told | None]) -> bool:
