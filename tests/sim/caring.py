@@ -72,9 +72,8 @@ class CareTruth(RowTruth):
         self.created[key] = self.world.clock_ms
 
     def may_be_hidden(self, key: str) -> bool:
-        # A store may lag with what is listed for reading; what intents protect relies on a listing that is complete.
         # The checkpoint of the newest version covers what a truncation has deleted right below it.
-        return "/_intents/" not in key and super().may_be_hidden(key) and self._state_version(key) != self.cleaned + 1
+        return super().may_be_hidden(key) and self._state_version(key) != self.cleaned + 1
 
     def deleted(self, key: str) -> None:
         super().deleted(key)

@@ -138,9 +138,9 @@ class Truth:
             self.cleaned = max(self.cleaned, number)
 
     def may_be_hidden(self, key: str) -> bool:
-        """True if a listing that lags behind may miss this key."""
+        """True if a listing that lags behind may miss this key; what intents protect relies on one that is complete."""
         at = self._state_version(key)
-        return at < 0 or at > self.cleaned
+        return "/_intents/" not in key and (at < 0 or at > self.cleaned)
 
     def committed(self, version: int, token: str) -> None:
         """A process was told that its commit is `version`."""
