@@ -9,7 +9,7 @@ import pytest
 from tests.life import hour
 from tests.servers.s3 import S3Server
 
-pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("with_upkeep")]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(0), pytest.mark.usefixtures("with_upkeep")]
 
 SECONDS = float(os.environ.get("INDEXTABLES_HOUR_SECONDS", "3600"))
 

@@ -256,6 +256,7 @@ lives(range(int(sys.argv[2]), int(sys.argv[3])))
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(0)
 def test_thousands_of_processes_of_one_append_each_two_at_a_time_keep_the_bound(tmp_path):
     table = make(tmp_path / "t")
     count = int(os.environ.get("INDEXTABLES_ONE_SHOTS", "10000"))
