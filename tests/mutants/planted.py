@@ -1215,14 +1215,14 @@ BUGS = [
     ),
     Bug(
         "purge takes files that older versions need",
-        TABLE + "maintenance/purge/verb.py",
+        TABLE + "maintenance/purge/planning.py",
         "        data = _decided(found, _claims_of(told, held), asked)\n",
         "",
         PURGE_TESTS,
     ),
     Bug(
         "a purge never ends beside writers that clean up",
-        TABLE + "maintenance/purge/verb.py",
+        TABLE + "maintenance/purge/planning.py",
         "if may_write and (attempt or keep_log) else",
         "if keep_log else",
         ("tests/table/test_purge_beside.py",),
@@ -1363,8 +1363,8 @@ BUGS = [
     Bug(
         "purge keeps data files for an hour, whatever was asked for",
         TABLE + "maintenance/purge/verb.py",
-        "return _Asked(round(hours * _HOUR_MS), rules, now_ms)",
-        "return _Asked(_HOUR_MS, rules, now_ms)",
+        "return Asked(round(hours * _HOUR_MS), rules, now_ms)",
+        "return Asked(_HOUR_MS, rules, now_ms)",
         PURGE_TESTS,
     ),
     Bug(
@@ -1469,7 +1469,7 @@ BUGS = [
     Bug(
         "purge ignores the intents of readers",
         TABLE + "maintenance/purge/verb.py",
-        '    return _unknown_reader(held, plan.oldest) or ""\n',
+        '    return unknown_reader(held, plan.oldest) or ""\n',
         '    return ""\n',
         PURGE_TESTS + CARE_SIMULATION,
     ),

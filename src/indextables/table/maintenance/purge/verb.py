@@ -9,9 +9,7 @@ deleted. Names that this library does not give are never touched.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator
 
 import msgspec
 import pyarrow as pa
@@ -24,40 +22,35 @@ from indextables.errors import (
     ClockSkew,
     IndexTablesError,
     InvalidArgument,
-    ObjectNotFound,
     StoreError,
     TableReplaced,
-    VersionExpired,
 )
 from indextables.log.care import (
     CleanupPlan,
     CleanupReport,
-    Foreseen,
     Lease,
     Protections,
     Rules,
     acquire,
-    await_sweeps,
     carry_out,
     checkpoint,
     listed,
     only,
     plan_cleanup,
-    protect_version,
     protections,
     who_holds,
 )
 from indextables.log.commit import Transaction
-from indextables.log.read import Log, Snapshot, clock
+from indextables.log.read import Log, clock
 from indextables.log.wire import check_writable, text_array
 from indextables.table.environment import table_env
 from indextables.table.maintenance.purge.deleting import BULK, delete
 from indextables.table.maintenance.purge.idle import idle_checkpoint
-from indextables.table.maintenance.purge.keys import Keys, named_by
-from indextables.table.maintenance.purge.listing import Listed, list_data
-from indextables.table.maintenance.purge.plan import LISTED, NAMED, Claims, Decision, decide
-from indextables.table.maintenance.purge.reachable import Reach, is_same, named_since, reach
-from indextables.table.maintenance.truncate import truncated_at
+from indextables.table.maintenance.purge.keys import Keys
+from indextables.table.maintenance.purge.plan import LISTED, Decision
+from indextables.table.maintenance.purge.planning import Asked, Plan, planned, unknown_reader
+from indextables.table.maintenance.purge.reachable import named_since
+from indextables.table.maintenance.purge.report import PurgeReport, rows_of
 from indextables.table.requests import Purge
 from indextables.table.running import Progress, Runner, Step
 from indextables.table.writing import LEASE, leave_mark, safe_age_ms
@@ -68,62 +61,6 @@ _LOGGER = logging.getLogger("indextables")
 
 _HOUR_MS = 3_600_000
 _BULKS_PER_BATCH = 16
-_ATTEMPTS = 3
-_KEPT_MS = 2 * _HOUR_MS
-"""How long a purge that is killed at its plan keeps the log from being cut."""
-
-
-class PurgeReport(msgspec.Struct, frozen=True):
-    """What a purge did, or would do in a dry run.
-
-    `files` has a row for each object that went (in a dry run: would go): `path` below the table's root, `kind` (split,
-    vector, version, state, manifest or intent), `size` and `modified`, null where nobody asked. `failed` may still be
-    there, each with the reason. `kept` counts the table's own data files that stay, by reason. `foreign` objects below
-    the root have names that this library does not give: they were not touched. `reason` says why nothing was done, or
-    why it ended early. `cut` is the oldest version that can still be read, where versions went.
-    """
-
-    version: int
-    dry_run: bool
-    files: pa.Table
-    kept: dict[str, int] = {}
-    failed: dict[str, str] = {}
-    foreign: int = 0
-    cut: int | None = None
-    reason: str = ""
-
-    @property
-    def deleted(self) -> int:
-        """How many objects went, or would go."""
-        return int(self.files.num_rows)
-
-    @property
-    def bytes(self) -> int:
-        """How many bytes of data files went, or would go."""
-        return int(pc.sum(self.files["size"], min_count=0).as_py() or 0)
-
-    def count(self, kind: str) -> int:
-        """How many objects of a kind went, or would go."""
-        return int(pc.sum(pc.equal(self.files["kind"], kind), min_count=0).as_py() or 0)
-
-
-class _Asked(msgspec.Struct, frozen=True):
-    """What was asked for, checked: retention of data files and of the log."""
-
-    retention_ms: int
-    rules: Rules
-    now_ms: int
-
-
-class _Plan(msgspec.Struct, frozen=True):
-    """Everything that goes, decided at one instant. `oldest` is the oldest version whose files were asked for."""
-
-    snapshot: Snapshot
-    log: CleanupPlan
-    data: Decision
-    protections: Protections
-    foreign: int
-    oldest: int
 
 
 def purge(
@@ -158,7 +95,7 @@ def purge(
     env = table_env(log.env, metadata)
     asked = _checked(env, request)
     if request.dry_run:
-        plan = _planned(log, env, asked, runner, progress, will_be=idle_checkpoint(log, env, asked.rules))
+        plan = planned(log, env, asked, runner, progress, will_be=idle_checkpoint(log, env, asked.rules))
         return _report_of(plan, listed(plan.log), plan.data.goes, dry_run=True)
     lease = acquire(env, LEASE)
     if lease is None:
@@ -168,7 +105,7 @@ def purge(
     with lease:
         _check_stepped_clock(env, lease, asked.now_ms)
         foreseen = _checkpointed(log, env, asked)
-        plan = _planned(log, env, asked, runner, progress, may_write=True)
+        plan = planned(log, env, asked, runner, progress, may_write=True)
         if foreseen is not None:
             # Nothing goes that a dry run would not have listed.
             plan = msgspec.structs.replace(plan, log=only(plan.log, frozenset(foreseen.keys)))
@@ -178,7 +115,7 @@ def purge(
     return report
 
 
-def _checked(env: Env, request: Purge) -> _Asked:
+def _checked(env: Env, request: Purge) -> Asked:
     options = env.options
     older_than, tx_log = request.older_than_hours, request.tx_log_retention_hours
     hours = options[opt.PURGE_DEFAULT_RETENTION_HOURS] if older_than is None else older_than
@@ -201,7 +138,7 @@ def _checked(env: Env, request: Purge) -> _Asked:
     rules = Rules.of(options, now_ms)
     if tx_log is not None:
         rules = msgspec.structs.replace(rules, log_ms=round(tx_log * _HOUR_MS))
-    return _Asked(round(hours * _HOUR_MS), rules, now_ms)
+    return Asked(round(hours * _HOUR_MS), rules, now_ms)
 
 
 def _check_stepped_clock(env: Env, lease: Lease, now_ms: int) -> None:
@@ -212,7 +149,7 @@ def _check_stepped_clock(env: Env, lease: Lease, now_ms: int) -> None:
         raise ClockSkew(message, skew_ms=told - now_ms)
 
 
-def _checkpointed(log: Log, env: Env, asked: _Asked) -> CleanupPlan | None:
+def _checkpointed(log: Log, env: Env, asked: Asked) -> CleanupPlan | None:
     """Write the checkpoint without which nothing of an idle table could go; what was planned with it, None without."""
     will_be = idle_checkpoint(log, env, asked.rules)
     if will_be is None:
@@ -227,98 +164,9 @@ def _checkpointed(log: Log, env: Env, asked: _Asked) -> CleanupPlan | None:
     return foreseen
 
 
-def _planned(
-    log: Log,
-    env: Env,
-    asked: _Asked,
-    runner: Runner,
-    progress: Progress | None,
-    will_be: Foreseen | None = None,
-    *,
-    may_write: bool = False,
-    keep_log: bool = False,
-) -> _Plan:
-    """What goes. A version file that somebody else's cleanup takes meanwhile starts it over, from the listing on.
-
-    From then on the log is kept whole, if that `may_write`, or from the first attempt on with `keep_log`: where writers
-    clean up more often than a plan takes, none would ever be made. Of the log nothing goes by such a plan; they see to
-    that.
-    """
-    for attempt in range(_ATTEMPTS):
-        try:
-            with _log_kept(log, env) if may_write and (attempt or keep_log) else contextlib.nullcontext():
-                return _plan(log, env, asked, runner, progress, will_be)
-        except (ObjectNotFound, VersionExpired):
-            log.invalidate()
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError
-
-
-@contextlib.contextmanager
-def _log_kept(log: Log, env: Env) -> Iterator[None]:
-    """No cleanup takes a version file meanwhile. Raises LogError, StoreError."""
-    with protect_version(env, 0, ttl_ms=_KEPT_MS):
-        await_sweeps(env)
-        # Whoever needs versions that are gone already would keep every data file. A version that is kept may lose its
-        # file to its checkpoint, so that it is the one below the oldest file.
-        log.invalidate()
-        kept = protect_version(env, max(0, log.versions().start - 1), ttl_ms=_KEPT_MS)
-    with kept:
-        yield
-
-
-def _plan(
-    log: Log, env: Env, asked: _Asked, runner: Runner, progress: Progress | None, will_be: Foreseen | None
-) -> _Plan:
-    known = log.snapshot()
-    named = named_by(known, log.url)
-    found = list_data(known, named, runner, progress)
-    cleanup = plan_cleanup(env, asked.rules, will_be=will_be)
-    held = protections(env, asked.now_ms, table_id=known.table_id)
-    snapshot = log.snapshot()
-    if not is_same(snapshot, known):
-        named = named_by(snapshot, log.url)
-    data = _decided(found, _claims(named.keys, held, snapshot), asked)
-    oldest = cleanup.cut.at.version if cleanup.cut.at is not None else 0
-    if data.goes.num_rows and held.everything is None:
-        # Only now is it worth reading every version.
-        cut_removals = asked.rules.log_ms < asked.retention_ms
-        told = reach(log, cleanup, runner, told=(snapshot, named), cut_removals=cut_removals, progress=progress)
-        data = _decided(found, _claims_of(told, held), asked)
-        snapshot, oldest = told.snapshot, told.oldest
-    everything = held.everything or _unknown_reader(held, oldest)
-    if everything is not None:
-        data = Decision(LISTED.empty_table(), {**data.kept, everything: data.goes.num_rows})
-    return _Plan(snapshot, cleanup, data, held, found.foreign, oldest)
-
-
-def _unknown_reader(held: Protections, oldest: int) -> str | None:
-    """Why nothing may go: a reader needs a version whose files nobody can tell any more. None if there is none."""
-    if held.oldest_version is None or held.oldest_version >= oldest:
-        return None
-    return f"a reader needs version {held.oldest_version}, and {oldest} is the oldest that can be read"
-
-
-def _claims_of(told: Reach, held: Protections) -> Claims:
-    claims = _claims(told.named, held, told.snapshot)
-    return msgspec.structs.replace(claims, removed=told.removed, removed_ms=told.removed_ms)
-
-
-def _claims(named: Keys, held: Protections, snapshot: Snapshot) -> Claims:
-    return Claims(named, protected=held.keys, since_ms=held.since_ms, truncated_ms=truncated_at(snapshot))
-
-
-def _decided(found: Listed, claims: Claims, asked: _Asked) -> Decision:
-    nested, now_ms = sorted(found.nested), asked.now_ms
-    decision = decide(found.files, claims, now_ms=now_ms, retention_ms=asked.retention_ms, nested=nested)
-    kept = {NAMED: decision.kept.get(NAMED, 0) + found.named} if found.named else {}
-    return msgspec.structs.replace(decision, kept={**decision.kept, **kept})
-
-
 def _cut_log(
-    log: Log, env: Env, plan: _Plan, asked: _Asked, lease: Lease, runner: Runner, progress: Progress | None
-) -> tuple[_Plan, CleanupReport, str]:
+    log: Log, env: Env, plan: Plan, asked: Asked, lease: Lease, runner: Runner, progress: Progress | None
+) -> tuple[Plan, CleanupReport, str]:
     """Delete what goes of the log: the plan for the data, what went, and why nothing more may go, or empty.
 
     Where somebody else has cut further meanwhile, the log is theirs, and the data is planned anew while it is kept.
@@ -333,7 +181,7 @@ def _cut_log(
     if not (cleaned.failed and _is_overtaken(env, plan.log)):
         return plan, cleaned, ""
     log.invalidate()
-    again = _planned(log, env, asked, runner, progress, may_write=True, keep_log=True)
+    again = planned(log, env, asked, runner, progress, may_write=True, keep_log=True)
     plan = msgspec.structs.replace(again, log=plan.log)
     return plan, msgspec.structs.replace(cleaned, cut=None, failed={}), _why_not(log, env, lease, asked, plan)
 
@@ -346,8 +194,8 @@ def _is_overtaken(env: Env, planned: CleanupPlan) -> bool:
 def _carried_out(
     log: Log,
     env: Env,
-    plan: _Plan,
-    asked: _Asked,
+    plan: Plan,
+    asked: Asked,
     lease: Lease,
     runner: Runner,
     progress: Progress | None,
@@ -392,7 +240,7 @@ def _carried_out(
     return _report_of(plan, cleaned, gone, failed=failed, reason=reason, intents=intents)
 
 
-def _why_not(log: Log, env: Env, lease: Lease, asked: _Asked, plan: _Plan) -> str:
+def _why_not(log: Log, env: Env, lease: Lease, asked: Asked, plan: Plan) -> str:
     """Why what was planned must not go on; empty if it may. Raises LogError, StoreError."""
     skew = clock.skew_ms(env)
     if abs(skew) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
@@ -411,7 +259,7 @@ def _why_not(log: Log, env: Env, lease: Lease, asked: _Asked, plan: _Plan) -> st
         return held.everything
     if _is_claimed(plan.data.goes, held):
         return "a writer has announced itself meanwhile: run it again"
-    return _unknown_reader(held, plan.oldest) or ""
+    return unknown_reader(held, plan.oldest) or ""
 
 
 def _is_claimed(goes: pa.Table, held: Protections) -> bool:
@@ -423,7 +271,7 @@ def _is_claimed(goes: pa.Table, held: Protections) -> bool:
     return bool(held.keys) and pc.any(pc.is_in(goes["path"], value_set=text_array(sorted(held.keys)))).as_py() is True
 
 
-def _forget_intents(env: Env, held: Protections, asked: _Asked) -> list[str]:
+def _forget_intents(env: Env, held: Protections, asked: Asked) -> list[str]:
     """Intents that were over and still are: one may have been renewed late. What cannot be deleted is nobody's loss."""
     if not held.expired:
         return []
@@ -441,7 +289,7 @@ def _without(table: pa.Table, keys: pa.Array) -> pa.Table:
 
 
 def _report_of(
-    plan: _Plan,
+    plan: Plan,
     cleaned: CleanupReport,
     data: pa.Table,
     *,
@@ -456,21 +304,10 @@ def _report_of(
         "manifest": cleaned.manifests,
         "intent": tuple(plan.protections.expired if dry_run else intents or ()),
     }
-    sizes = {meta.key: meta for meta in plan.log.listing}
-    tables = [data]
-    for kind, keys in of_log.items():
-        metas = [sizes.get(key) for key in keys]
-        rows = [
-            text_array(list(keys)),
-            pa.array([kind] * len(keys), pa.string()),
-            pa.array([None if meta is None else meta.size for meta in metas], pa.int64()),
-            pa.array([None if meta is None else meta.modified_ms for meta in metas], LISTED.field("modified").type),
-        ]
-        tables.append(pa.table(rows, schema=LISTED))
     return PurgeReport(
         version=plan.snapshot.version,
         dry_run=dry_run,
-        files=pa.concat_tables(tables),
+        files=pa.concat_tables([data, rows_of(of_log, plan.log.listing)]),
         kept={key: count for key, count in plan.data.kept.items() if count},
         failed={**cleaned.failed, **(failed or {})},
         foreign=plan.foreign,

@@ -1,0 +1,143 @@
+"""Plans a purge: lists the data, reads the log, decides what goes, and starts over where the log moves meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import msgspec
+
+from indextables.env import Env
+from indextables.errors import ObjectNotFound, VersionExpired
+from indextables.log.care import (
+    CleanupPlan,
+    Foreseen,
+    Protections,
+    Rules,
+    await_sweeps,
+    plan_cleanup,
+    protect_version,
+    protections,
+)
+from indextables.log.read import Log, Snapshot
+from indextables.table.maintenance.purge.keys import Keys, named_by
+from indextables.table.maintenance.purge.listing import Listed, list_data
+from indextables.table.maintenance.purge.plan import LISTED, NAMED, Claims, Decision, decide
+from indextables.table.maintenance.purge.reachable import Reach, is_same, reach
+from indextables.table.maintenance.truncate import truncated_at
+from indextables.table.running import Progress, Runner
+
+__all__ = ["Asked", "Plan", "planned", "unknown_reader"]
+
+_HOUR_MS = 3_600_000
+_ATTEMPTS = 3
+_KEPT_MS = 2 * _HOUR_MS
+"""How long a purge that is killed at its plan keeps the log from being cut."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What was asked for, checked: retention of data files and of the log."""
+
+    retention_ms: int
+    rules: Rules
+    now_ms: int
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Everything that goes, decided at one instant. `oldest` is the oldest version whose files were asked for."""
+
+    snapshot: Snapshot
+    log: CleanupPlan
+    data: Decision
+    protections: Protections
+    foreign: int
+    oldest: int
+
+
+def planned(
+    log: Log,
+    env: Env,
+    asked: Asked,
+    runner: Runner,
+    progress: Progress | None,
+    will_be: Foreseen | None = None,
+    *,
+    may_write: bool = False,
+    keep_log: bool = False,
+) -> Plan:
+    """What goes. A version file that somebody else's cleanup takes meanwhile starts it over, from the listing on.
+
+    From then on the log is kept whole, if that `may_write`, or from the first attempt on with `keep_log`: where writers
+    clean up more often than a plan takes, none would ever be made. Of the log nothing goes by such a plan; they see to
+    that.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            with _log_kept(log, env) if may_write and (attempt or keep_log) else contextlib.nullcontext():
+                return _plan(log, env, asked, runner, progress, will_be)
+        except (ObjectNotFound, VersionExpired):
+            log.invalidate()
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError
+
+
+@contextlib.contextmanager
+def _log_kept(log: Log, env: Env) -> Iterator[None]:
+    """No cleanup takes a version file meanwhile. Raises LogError, StoreError."""
+    with protect_version(env, 0, ttl_ms=_KEPT_MS):
+        await_sweeps(env)
+        # Whoever needs versions that are gone already would keep every data file. A version that is kept may lose its
+        # file to its checkpoint, so that it is the one below the oldest file.
+        log.invalidate()
+        kept = protect_version(env, max(0, log.versions().start - 1), ttl_ms=_KEPT_MS)
+    with kept:
+        yield
+
+
+def _plan(
+    log: Log, env: Env, asked: Asked, runner: Runner, progress: Progress | None, will_be: Foreseen | None
+) -> Plan:
+    known = log.snapshot()
+    named = named_by(known, log.url)
+    found = list_data(known, named, runner, progress)
+    cleanup = plan_cleanup(env, asked.rules, will_be=will_be)
+    held = protections(env, asked.now_ms, table_id=known.table_id)
+    snapshot = log.snapshot()
+    if not is_same(snapshot, known):
+        named = named_by(snapshot, log.url)
+    data = _decided(found, _claims(named.keys, held, snapshot), asked)
+    oldest = cleanup.cut.at.version if cleanup.cut.at is not None else 0
+    if data.goes.num_rows and held.everything is None:
+        # Only now is it worth reading every version.
+        cut_removals = asked.rules.log_ms < asked.retention_ms
+        told = reach(log, cleanup, runner, told=(snapshot, named), cut_removals=cut_removals, progress=progress)
+        data = _decided(found, _claims_of(told, held), asked)
+        snapshot, oldest = told.snapshot, told.oldest
+    everything = held.everything or unknown_reader(held, oldest)
+    if everything is not None:
+        data = Decision(LISTED.empty_table(), {**data.kept, everything: data.goes.num_rows})
+    return Plan(snapshot, cleanup, data, held, found.foreign, oldest)
+
+
+def unknown_reader(held: Protections, oldest: int) -> str | None:
+    """Why nothing may go: a reader needs a version whose files nobody can tell any more. None if there is none."""
+    if held.oldest_version is None or held.oldest_version >= oldest:
+        return None
+    return f"a reader needs version {held.oldest_version}, and {oldest} is the oldest that can be read"
+
+
+def _claims_of(told: Reach, held: Protections) -> Claims:
+    claims = _claims(told.named, held, told.snapshot)
+    return msgspec.structs.replace(claims, removed=told.removed, removed_ms=told.removed_ms)
+
+
+def _claims(named: Keys, held: Protections, snapshot: Snapshot) -> Claims:
+    return Claims(named, protected=held.keys, since_ms=held.since_ms, truncated_ms=truncated_at(snapshot))
+
+
+def _decided(found: Listed, claims: Claims, asked: Asked) -> Decision:
+    nested, now_ms = sorted(found.nested), asked.now_ms
+    decision = decide(found.files, claims, now_ms=now_ms, retention_ms=asked.retention_ms, nested=nested)
+    kept = {NAMED: decision.kept.get(NAMED, 0) + found.named} if found.named else {}
+    return msgspec.structs.replace(decision, kept={**decision.kept, **kept})
