@@ -2033,6 +2033,20 @@ BUGS = [
         BESIDE_TESTS,
     ),
     Bug(
+        "a purge decides on data by more of the log than it cuts",
+        TABLE + "maintenance/purge/planning.py",
+        "told = reach(log, cleanup, runner,",
+        "told = reach(log, plan_cleanup(env, asked.rules), runner,",
+        BESIDE_TESTS,
+    ),
+    Bug(
+        "a part of a plan for the log leaves a gap",
+        LOG + "care/cleanup.py",
+        ' or (file.kind == "version" and key not in keys):',
+        ":",
+        CLEANUP_TESTS,
+    ),
+    Bug(
         "a purge takes a version that its listing missed for one that is gone",
         TABLE + "maintenance/purge/reachable.py",
         " or _is_there(log.env, first - 1, gone)",

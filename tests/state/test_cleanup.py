@@ -12,9 +12,10 @@ from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import CheckpointInvalid, StoreError, VersionExpired
 from indextables.log.care.advance import advance_state
-from indextables.log.care.cleanup import clean_up
+from indextables.log.care.cleanup import carry_out, clean_up, only, plan_cleanup
 from indextables.log.care.intents import INTENT_DIR, protect_version
 from indextables.log.care.opening import open_log
+from indextables.log.care.retention import Rules
 from indextables.log.care.schedule import checkpoint
 from indextables.log.checkpoint.avro.read import manifest_keys, read_list
 from indextables.log.checkpoint.find import find_states
@@ -272,6 +273,33 @@ def test_a_dry_run_names_exactly_what_the_run_deletes():
     done = clean_up(env)
     assert (planned.states, planned.versions, planned.manifests) == (done.states, done.versions, done.manifests)
     assert set(before) - set(keys(env)) == {*done.states, *done.versions, *done.manifests}
+
+
+@pytest.mark.parametrize(
+    ("stays", "versions"),
+    [
+        (version_key(40), list(range(40))),
+        (state_key(40), list(range(41))),
+    ],
+)
+def test_a_plan_of_which_something_stays_leaves_no_gap_and_no_version_above_the_oldest_checkpoint(stays, versions):
+    env = environment(RETENTION)
+    log = aged_log(env, 100)
+    plan = plan_cleanup(env, Rules.of(env.options, env.ambient.now_ms()))
+    report = carry_out(env, only(plan, {*plan.keys} - {stays}))
+    assert [parse_key(key).version for key in report.versions if key.endswith(".json")] == versions
+    oldest = min(states(env))
+    for version in range(oldest, 101):
+        same(open_log(env).snapshot(version).state, replay(None, log.history[: version + 1]))
+
+
+def test_a_plan_of_which_nothing_of_the_cut_is_left_cuts_nothing_and_says_why():
+    env = environment(RETENTION)
+    aged_log(env, 100)
+    plan = only(plan_cleanup(env, Rules.of(env.options, env.ambient.now_ms())), ())
+    report = carry_out(env, plan)
+    assert (plan.cut.at, plan.keys, report.cut, report.deleted) == (None, (), None, 0)
+    assert report.reason
 
 
 def test_cleaning_up_twice_changes_nothing_more():

@@ -12,7 +12,8 @@ from tests.world.store import InterruptedStore
 
 import indextables
 from indextables.env import Env
-from indextables.errors import IndexTablesError
+from indextables.errors import IndexTablesError, VersionExpired
+from indextables.log.care import protect_version
 from indextables.log.care.opening import open_log
 from indextables.log.wire import version_key
 from indextables.table.maintenance.purge.reachable import read_versions
@@ -110,6 +111,37 @@ def test_a_table_that_is_made_anew_meanwhile_loses_nothing_to_a_purge_of_the_one
         left = {meta.key: meta for meta in env.store.list_from("")}
         assert {key: left.get(key) for key in there} == there, at
     assert at > 100
+
+
+class Visited(InterruptedStore):
+    """A reader of version 2 announces itself before call number `at`, and takes that back `stays` calls later."""
+
+    def __init__(self, env, at, stays):
+        super().__init__(env.store, at, lambda: setattr(self, "held", protect_version(env, 2, ttl_ms=60_000)))
+        self.held, self.until = None, at + stays
+
+    def heard(self, verb, arguments):
+        super().heard(verb, arguments)
+        if self.calls == self.until:
+            self.held.release()
+
+
+@pytest.mark.slow
+def test_a_reader_that_comes_and_goes_leaves_no_version_without_its_files():
+    for at in itertools.count(1, 3):
+        table, clock = new_table(**{"logRetention.duration": "3600000", "checkpoint.enabled": "false"})
+        grown(table, clock, 6)
+        clock.advance(hours=500)
+        store = Visited(table._log.env, at, 12)
+        seen = Env(store, clock, table._log.env.options)
+        report = purge(open_log(seen), Purge(older_than_hours=100, force=True), runner=Threads(seen))
+        for version in range(7):
+            with contextlib.suppress(VersionExpired):
+                contents(table, [version])
+        assert report.deleted or report.reason, at
+        if store.left > 0:
+            break
+    assert at > 40
 
 
 class Late:

@@ -23,7 +23,7 @@ from indextables.log.care.sweeping import Leave
 from indextables.log.checkpoint import find_states, glance, inspect_state, own_states, read_state
 from indextables.log.commit import permission
 from indextables.log.read import clock
-from indextables.log.wire import LOG_DIR, StateRef, parse_key, state_key
+from indextables.log.wire import LOG_DIR, MAX_VERSION, StateRef, parse_key, state_key
 from indextables.storage.folders import remove_empty
 from indextables.storage.store import ObjectMeta
 
@@ -167,18 +167,40 @@ def _foreseen(env: Env, table_id: str, rules: Rules, listing: list[ObjectMeta], 
 
 
 def only(plan: CleanupPlan, keys: Collection[str]) -> CleanupPlan:
-    """The plan without what is not among `keys`."""
+    """The plan without what is not among `keys`.
+
+    It stays one that may be carried out: no version file goes above one that stays, and none above a checkpoint that
+    stays, which is the base of what follows; no manifest goes then, since that checkpoint may name it. Where nothing is
+    left of the cut, there is none.
+    """
     cut = msgspec.structs.replace(
         plan.cut,
         states=tuple(key for key in plan.cut.states if key in keys),
-        versions=tuple(key for key in plan.cut.versions if key in keys),
+        versions=_unbroken(plan.cut, keys),
     )
+    manifests = tuple(key for key in plan.manifests if key in keys) if cut.states == plan.cut.states else ()
+    if plan.cut.at is not None and not (cut.states or cut.versions):
+        cut = Cut(at=None, reason="what may go of the log by now was not foreseen: it goes the next time")
     return msgspec.structs.replace(
         plan,
         cut=cut,
-        manifests=tuple(key for key in plan.manifests if key in keys),
+        manifests=manifests,
         left_over=tuple(meta for meta in plan.left_over if meta.key in keys),
     )
+
+
+def _unbroken(cut: Cut, keys: Collection[str]) -> tuple[str, ...]:
+    """The version and check files of a cut, in order, up to the first that has to stay with what is among `keys`."""
+    bases = (file.version for key in cut.states if key not in keys and (file := parse_key(key)) is not None)
+    base = min(bases, default=MAX_VERSION)
+    found: list[str] = []
+    for key in cut.versions:
+        file = parse_key(key)
+        if file is None or file.version > base or (file.kind == "version" and key not in keys):
+            break
+        if key in keys:
+            found.append(key)
+    return tuple(found)
 
 
 def newest_usable(env: Env, listing: list[ObjectMeta]) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -15,6 +15,7 @@ from indextables.log.care import (
     Protections,
     Rules,
     await_sweeps,
+    only,
     plan_cleanup,
     protect_version,
     protections,
@@ -44,7 +45,10 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Everything that goes, decided at one instant. `oldest` is the oldest version whose files were asked for."""
+    """Everything that goes, decided at one instant: `data` is what nobody needs once `log` is carried out as it is.
+
+    `oldest` is the oldest version whose files were asked for.
+    """
 
     snapshot: Snapshot
     log: CleanupPlan
@@ -62,19 +66,20 @@ def planned(
     progress: Progress | None,
     will_be: Foreseen | None = None,
     *,
+    may_go: Collection[str] | None = None,
     may_write: bool = False,
     keep_log: bool = False,
 ) -> Plan:
-    """What goes. A version file that somebody else's cleanup takes meanwhile starts it over, from the listing on.
+    """What goes; of the log only what is among `may_go`, where that is given.
 
-    From then on the log is kept whole, if that `may_write`, or from the first attempt on with `keep_log`: where writers
-    clean up more often than a plan takes, none would ever be made. Of the log nothing goes by such a plan; they see to
-    that.
+    A version file that somebody else's cleanup takes meanwhile starts it over, from the listing on. From then on the
+    log is kept whole, if that `may_write`, or from the first attempt on with `keep_log`: where writers clean up more
+    often than a plan takes, none would ever be made. Of the log nothing goes by such a plan; they see to that.
     """
     for attempt in range(_ATTEMPTS):
         try:
             with _log_kept(log, env) if may_write and (attempt or keep_log) else contextlib.nullcontext():
-                return _plan(log, env, asked, runner, progress, will_be)
+                return _plan(log, env, asked, runner, progress, will_be, may_go)
         except (ObjectNotFound, VersionExpired):
             log.invalidate()
             if attempt == _ATTEMPTS - 1:
@@ -96,12 +101,21 @@ def _log_kept(log: Log, env: Env) -> Iterator[None]:
 
 
 def _plan(
-    log: Log, env: Env, asked: Asked, runner: Runner, progress: Progress | None, will_be: Foreseen | None
+    log: Log,
+    env: Env,
+    asked: Asked,
+    runner: Runner,
+    progress: Progress | None,
+    will_be: Foreseen | None,
+    may_go: Collection[str] | None,
 ) -> Plan:
     known = log.snapshot()
     named = named_by(known, log.url)
     found = list_data(known, named, runner, progress)
     cleanup = plan_cleanup(env, asked.rules, will_be=will_be)
+    if may_go is not None:
+        # Before the data is decided: what stays of the log tells of files that stay, too.
+        cleanup = only(cleanup, may_go)
     held = protections(env, asked.now_ms, table_id=known.table_id)
     snapshot = log.snapshot()
     if not is_same(snapshot, known):

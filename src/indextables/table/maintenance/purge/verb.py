@@ -35,7 +35,6 @@ from indextables.log.care import (
     carry_out,
     checkpoint,
     listed,
-    only,
     plan_cleanup,
     protections,
     who_holds,
@@ -105,10 +104,9 @@ def purge(
     with lease:
         _check_stepped_clock(env, lease, asked.now_ms)
         foreseen = _checkpointed(log, env, asked)
-        plan = planned(log, env, asked, runner, progress, may_write=True)
-        if foreseen is not None:
-            # Nothing goes that a dry run would not have listed.
-            plan = msgspec.structs.replace(plan, log=only(plan.log, frozenset(foreseen.keys)))
+        # Nothing goes that a dry run would not have listed.
+        may_go = None if foreseen is None else frozenset(foreseen.keys)
+        plan = planned(log, env, asked, runner, progress, may_go=may_go, may_write=True)
         plan, cleaned, reason = _cut_log(log, env, plan, asked, lease, runner, progress)
         report = _carried_out(log, env, plan, asked, lease, runner, progress, cleaned, reason)
     _tell_history(log, report, parameters or {})
@@ -181,7 +179,8 @@ def _cut_log(
     if not (cleaned.failed and _is_overtaken(env, plan.log)):
         return plan, cleaned, ""
     log.invalidate()
-    again = planned(log, env, asked, runner, progress, may_write=True, keep_log=True)
+    # What is left of the first plan for the log stays: so does the data that it tells of.
+    again = planned(log, env, asked, runner, progress, may_go=frozenset(), may_write=True, keep_log=True)
     plan = msgspec.structs.replace(again, log=plan.log)
     return plan, msgspec.structs.replace(cleaned, cut=None, failed={}), _why_not(log, env, lease, asked, plan)
 
@@ -311,7 +310,7 @@ def _report_of(
         kept={key: count for key, count in plan.data.kept.items() if count},
         failed={**cleaned.failed, **(failed or {})},
         foreign=plan.foreign,
-        cut=cleaned.cut,
+        cut=None if cleaned.cut is None else min(cleaned.cut, plan.oldest),
         reason=reason or ("" if cleaned.versions or data.num_rows else cleaned.reason),
     )
 
