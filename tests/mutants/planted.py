@@ -2033,6 +2033,13 @@ BUGS = [
         BESIDE_TESTS,
     ),
     Bug(
+        "a purge looks for the checkpoint of its cut alone to tell whether a cleanup was faster",
+        TABLE + "maintenance/purge/verb.py",
+        "for meta in anchors(plan.listing, plan.cut.at))",
+        "for meta in anchors(plan.listing, plan.cut.at)[:1])",
+        BESIDE_TESTS,
+    ),
+    Bug(
         "a purge decides on data by more of the log than it cuts",
         TABLE + "maintenance/purge/planning.py",
         "told = reach(log, cleanup, runner,",

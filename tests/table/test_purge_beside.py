@@ -15,19 +15,19 @@ from indextables.env import Env
 from indextables.errors import IndexTablesError, VersionExpired
 from indextables.log.care import protect_version
 from indextables.log.care.opening import open_log
-from indextables.log.wire import version_key
+from indextables.log.wire import manifest_key, version_key
 from indextables.table.maintenance.purge.reachable import read_versions
 from indextables.table.maintenance.purge.verb import purge
 from indextables.table.requests import Purge
 from indextables.table.running import Threads
 
 _HALF_A_MINUTE = 1 / 2880
+_BRIEF = {"logRetention.duration": "90000", "state.retention.hours": "0", "checkpointRetention.duration": "0"}
 
 
 def aged():
     """A table of which all but the newest versions may go, its clock, and a file that no version names."""
-    retention = {"logRetention.duration": "90000", "state.retention.hours": "0", "checkpointRetention.duration": "0"}
-    table, clock = new_table(**retention)
+    table, clock = new_table(**_BRIEF)
     grown(table, clock, 12, days=_HALF_A_MINUTE, every=1)
     lost = orphan(table, 1)
     clock.advance(hours=2)
@@ -111,6 +111,66 @@ def test_a_table_that_is_made_anew_meanwhile_loses_nothing_to_a_purge_of_the_one
         left = {meta.key: meta for meta in env.store.list_from("")}
         assert {key: left.get(key) for key in there} == there, at
     assert at > 100
+
+
+class Overtaken(InterruptedStore):
+    """Others go on before the first file of the log is deleted, right after a purge has announced that it begins."""
+
+    def __init__(self, env, meanwhile):
+        super().__init__(env.store, 0, meanwhile)
+        self.is_over = False
+
+    def heard(self, verb, arguments):
+        if verb == "delete_many" and not self.is_over and any("_intents/" not in key for key in arguments[0]):
+            self.is_over = True
+            self.meanwhile()
+
+
+@pytest.mark.parametrize("every", [1, None], ids=["busy", "idle"])
+def test_a_cleanup_that_takes_only_the_file_of_the_newest_version_does_not_keep_data_from_going(every):
+    """It stops a purge in the midst of its cut, whose checkpoint is still there."""
+    table, clock = new_table(**_BRIEF)
+    grown(table, clock, 12, days=1, every=every)
+    lost = orphan(table, 1)
+    clock.advance(hours=2)
+    cuts = []
+
+    def others():
+        grown(table, clock, 1)
+        cuts.append(table.clean_up().cut)
+
+    store = Overtaken(table._log.env, others)
+    seen = Env(store, clock, table._log.env.options)
+    report = purge(open_log(seen), Purge(older_than_hours=0.05, force=True), runner=Threads(seen))
+    assert len(cuts) == 1
+    assert cuts[0] is not None
+    assert (report.failed, report.reason) == ({}, "")
+    assert lost in report.files["path"].to_pylist()
+    assert lost not in keys(table)
+    assert contents(table, [13])
+
+
+def test_a_plan_without_a_cut_is_made_anew_too_where_a_cleanup_is_faster():
+    """It has a manifest to delete that a killed cleaner left."""
+    table, clock = new_table(**{**_BRIEF, "state.gc.minManifestAgeHours": "0"})
+    table.checkpoint()
+    lost, manifest = orphan(table, 1), manifest_key(table._log.env.ambient.token())
+    table._log.env.store.put(manifest, b"of nobody")
+    clock.advance(hours=2)
+    cuts = []
+
+    def others():
+        grown(table, clock, 12, days=_HALF_A_MINUTE, every=1)
+        cuts.append(table.clean_up().cut)
+
+    store = Overtaken(table._log.env, others)
+    seen = Env(store, clock, table._log.env.options)
+    report = purge(open_log(seen), Purge(older_than_hours=0.05, force=True), runner=Threads(seen))
+    assert len(cuts) == 1
+    assert cuts[0] is not None
+    assert (report.failed, report.reason) == ({}, "")
+    assert lost in report.files["path"].to_pylist()
+    assert lost not in keys(table)
 
 
 class Visited(InterruptedStore):

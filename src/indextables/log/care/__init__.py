@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from indextables.log.care.repair import RepairReport, recreate_pointer, repair_log
     from indextables.log.care.retention import Rules, collectable_manifests
     from indextables.log.care.schedule import checkpoint
-    from indextables.log.care.sweeping import await_sweeps
+    from indextables.log.care.sweeping import anchors, await_sweeps
     from indextables.log.care.verifying import Finding, VerifyReport, verify
     from indextables.log.care.work import MOST_BACK_OFF_MS, Work, failed
 
@@ -66,6 +66,7 @@ __all__ = [
     "VerifyReport",
     "Work",
     "acquire",
+    "anchors",
     "announce_drop",
     "await_sweeps",
     "carry_out",
@@ -136,7 +137,7 @@ if not TYPE_CHECKING:
             "repair": ("RepairReport", "recreate_pointer", "repair_log"),
             "retention": ("Rules", "collectable_manifests"),
             "schedule": ("checkpoint",),
-            "sweeping": ("await_sweeps",),
+            "sweeping": ("anchors", "await_sweeps"),
             "verifying": ("Finding", "VerifyReport", "verify"),
             "work": ("MOST_BACK_OFF_MS", "Work", "failed"),
         },

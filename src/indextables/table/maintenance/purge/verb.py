@@ -32,6 +32,7 @@ from indextables.log.care import (
     Protections,
     Rules,
     acquire,
+    anchors,
     carry_out,
     checkpoint,
     listed,
@@ -185,9 +186,9 @@ def _cut_log(
     return plan, msgspec.structs.replace(cleaned, cut=None, failed={}), _why_not(log, env, lease, asked, plan)
 
 
-def _is_overtaken(env: Env, planned: CleanupPlan) -> bool:
-    """True if the checkpoint that was to be cut at is gone: somebody else has cut further."""
-    return planned.cut.at is not None and not all(env.store.exists(key) for key in planned.cut.at.keys)
+def _is_overtaken(env: Env, plan: CleanupPlan) -> bool:
+    """True if a file that the plan stands on is gone: somebody else has cut further. Raises StoreError."""
+    return not all(env.store.exists(meta.key) for meta in anchors(plan.listing, plan.cut.at))
 
 
 def _carried_out(
