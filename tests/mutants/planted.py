@@ -2040,6 +2040,13 @@ BUGS = [
         BESIDE_TESTS,
     ),
     Bug(
+        "a damaged checkpoint that stands alone names nothing",
+        TABLE + "maintenance/purge/reachable.py",
+        "        except CheckpointError as error:\n            why = str(error)\n",
+        '        except CheckpointError:\n            why = ""\n',
+        BESIDE_TESTS,
+    ),
+    Bug(
         "a purge decides on data by more of the log than it cuts",
         TABLE + "maintenance/purge/planning.py",
         "told = reach(log, cleanup, runner,",

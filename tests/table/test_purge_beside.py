@@ -7,15 +7,15 @@ import itertools
 import re
 
 import pytest
-from tests.table.operate_world import contents, grown, keys, new_table, orphan
+from tests.table.operate_world import contents, grown, keys, new_table, orphan, splits
 from tests.world.store import InterruptedStore
 
 import indextables
 from indextables.env import Env
-from indextables.errors import IndexTablesError, VersionExpired
-from indextables.log.care import protect_version
+from indextables.errors import CheckpointInvalid, IndexTablesError, VersionExpired
+from indextables.log.care import checkpoint, protect_version
 from indextables.log.care.opening import open_log
-from indextables.log.wire import manifest_key, version_key
+from indextables.log.wire import manifest_key, parse_key, state_key, version_key
 from indextables.table.maintenance.purge.reachable import read_versions
 from indextables.table.maintenance.purge.verb import purge
 from indextables.table.requests import Purge
@@ -227,3 +227,68 @@ def test_a_listing_that_missed_a_version_which_came_meanwhile_stops_no_purge():
     report = purge(open_log(late), Purge(older_than_hours=250, force=True), runner=Threads(late))
     assert lost in report.files["path"].to_pylist()
     assert lost not in keys(table)
+
+
+class Stalled:
+    """A store whose writer of a checkpoint stops right before its list is put, until others have gone on."""
+
+    def __init__(self, store, meanwhile):
+        self._store, self._meanwhile, self.key = store, meanwhile, None
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def put_if_absent(self, key, data, **more):
+        if "/state-v" in key and self.key is None:
+            self.key = key
+            self._meanwhile()
+        return self._store.put_if_absent(key, data, **more)
+
+
+def published_late():
+    """A table with a checkpoint below the cut whose manifest was collected before it came, and its version."""
+    table, clock = new_table(**{**_BRIEF, "checkpoint.enabled": "false"})
+    grown(table, clock, 3)
+
+    def others():
+        grown(table, clock, 3, days=0.1, every=1)
+        clock.advance(hours=2)
+        grown(table, clock, 1, every=1)
+        assert table.clean_up().manifests
+
+    store = Stalled(table._log.env.store, others)
+    with contextlib.suppress(CheckpointInvalid):
+        checkpoint(Env(store, clock, table._log.env.options))
+    assert store.key in keys(table)
+    return table, clock, parse_key(store.key).version
+
+
+def test_a_checkpoint_that_came_when_its_manifests_were_gone_stops_no_purge():
+    table, clock, late = published_late()
+    lost = orphan(table, 1)
+    clock.advance(hours=1)
+    with pytest.raises(IndexTablesError):
+        contents(table, [late])
+    report = table.purge(older_than_hours=0.5, tx_log_retention_hours=24, force=True)
+    assert report.reason == ""
+    assert lost not in keys(table)
+    newest = table.refresh().version
+    for version in range(late + 1, newest + 1):
+        with contextlib.suppress(VersionExpired):
+            contents(table, [version])
+
+
+@pytest.mark.parametrize("damage", ["bytes", "version file"])
+def test_a_checkpoint_of_which_nobody_knows_what_it_names_keeps_every_data_file(damage):
+    """Bytes may be put right again, and where there is a file of the version it may be read from that."""
+    table, clock, late = published_late()
+    store, lost = table._log.env.store, orphan(table, 1)
+    if damage == "bytes":
+        store.put(state_key(late), b"no checkpoint")
+    else:
+        store.put(version_key(late), store.get(version_key(table.version)))
+    clock.advance(hours=1)
+    before = splits(table)
+    report = table.purge(older_than_hours=0.5, tx_log_retention_hours=24, force=True)
+    assert lost in before == splits(table)
+    assert f"version {late} may be read" in report.reason

@@ -47,7 +47,7 @@ class Asked(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """Everything that goes, decided at one instant: `data` is what nobody needs once `log` is carried out as it is.
 
-    `oldest` is the oldest version whose files were asked for.
+    `oldest` is the oldest version whose files were asked for, `hindered` why no data file may go; empty if they may.
     """
 
     snapshot: Snapshot
@@ -56,6 +56,7 @@ class Plan(msgspec.Struct, frozen=True):
     protections: Protections
     foreign: int
     oldest: int
+    hindered: str = ""
 
 
 def planned(
@@ -121,17 +122,17 @@ def _plan(
     if not is_same(snapshot, known):
         named = named_by(snapshot, log.url)
     data = _decided(found, _claims(named.keys, held, snapshot), asked)
-    oldest = cleanup.cut.at.version if cleanup.cut.at is not None else 0
+    oldest, doubt = cleanup.cut.at.version if cleanup.cut.at is not None else 0, ""
     if data.goes.num_rows and held.everything is None:
         # Only now is it worth reading every version.
         cut_removals = asked.rules.log_ms < asked.retention_ms
         told = reach(log, cleanup, runner, told=(snapshot, named), cut_removals=cut_removals, progress=progress)
         data = _decided(found, _claims_of(told, held), asked)
-        snapshot, oldest = told.snapshot, told.oldest
-    everything = held.everything or unknown_reader(held, oldest)
-    if everything is not None:
-        data = Decision(LISTED.empty_table(), {**data.kept, everything: data.goes.num_rows})
-    return Plan(snapshot, cleanup, data, held, found.foreign, oldest)
+        snapshot, oldest, doubt = told.snapshot, told.oldest, told.doubt
+    hindered = held.everything or unknown_reader(held, oldest) or doubt
+    if hindered:
+        data = Decision(LISTED.empty_table(), {**data.kept, hindered: data.goes.num_rows})
+    return Plan(snapshot, cleanup, data, held, found.foreign, oldest, hindered)
 
 
 def unknown_reader(held: Protections, oldest: int) -> str | None:

@@ -6,7 +6,7 @@ are read in units of work, so that a cluster can share them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from indextables.env import Env
-from indextables.errors import IndexTablesError, LogGap, VersionExpired
+from indextables.errors import CheckpointError, IndexTablesError, LogGap, ObjectNotFound, VersionExpired
 from indextables.log.care import CleanupPlan
 from indextables.log.checkpoint import find_states, gather_state
 from indextables.log.read import Log, Snapshot, Stamp, confirm
@@ -41,7 +41,8 @@ class Reach(msgspec.Struct, frozen=True):
     """What the log says about data files, at `snapshot`.
 
     `named` are the keys that a version names which stays readable, from `oldest` on. `removed` are hashes of keys that
-    a commit took away, each with the later one of the commit's and the store's time.
+    a commit took away, each with the later one of the commit's and the store's time. `doubt` says which version may be
+    readable although nobody can tell what it names; empty if there is none.
     """
 
     snapshot: Snapshot
@@ -49,6 +50,7 @@ class Reach(msgspec.Struct, frozen=True):
     named: Keys
     removed: Hashes
     removed_ms: npt.NDArray[np.int64]
+    doubt: str = ""
 
 
 class _Unit(msgspec.Struct, frozen=True):
@@ -92,7 +94,7 @@ def reach(
         first -= 1
     states = [ref for ref in find_states(plan.listing) if not gone.intersection(ref.keys)]
     rule = path_rule(snapshot.protocol)
-    oldest, keys = _named_by_states(log, states, first, rule)
+    oldest, keys, doubt = _named_by_states(log, states, first, rule)
     now = snapshot.version
     kept = [(version, slots.get(version, 0)) for version in range(first, now + 1)]
     units = _units(kept, rule, adds=True)
@@ -102,7 +104,7 @@ def reach(
     added, removed, removed_ms, stamps = _read(runner, units, progress)
     confirm(log.env, sorted(stamps, key=lambda stamp: stamp.version))
     named = told[1] if is_same(told[0], snapshot) else named_by(snapshot, log.url)
-    return Reach(snapshot, oldest, named.keys.union(keys, Keys(added)), removed, removed_ms)
+    return Reach(snapshot, oldest, named.keys.union(keys, Keys(added)), removed, removed_ms, doubt)
 
 
 def _is_there(env: Env, version: int, gone: Collection[str]) -> bool:
@@ -160,31 +162,57 @@ def read_versions(env: Env, unit: bytes) -> bytes:
     return msgspec.msgpack.encode(answer)
 
 
-def _named_by_states(log: Log, states: Sequence[StateRef], first: int, rule: PathRule) -> tuple[int, Keys]:
-    """The oldest version that can be read, and what states name that no version file does.
+def _named_by_states(log: Log, states: Sequence[StateRef], first: int, rule: PathRule) -> tuple[int, Keys, str]:
+    """The oldest version that can be read, what states name that no version file does, and what is in doubt.
 
     These are the oldest version from which version files lead on, and those that stand alone below it.
     """
     if first == 0:
-        return 0, Keys()
+        return 0, Keys(), ""
     chained = min((ref.version for ref in states if ref.version >= first - 1), default=None)
     if chained is None:
         message = (
             f"no checkpoint at {log.url} covers version {first - 1}, whose file is gone. Nothing was deleted: verify it"
         )
         raise LogGap(message, version=first - 1, url=log.url)
-    alone: dict[int, StateRef] = {}
+    alone: dict[int, list[StateRef]] = {}
     for ref in states:
         if ref.version < first - 1:
-            alone.setdefault(ref.version, ref)
+            alone.setdefault(ref.version, []).append(ref)
 
     def hashes(files: pa.Table) -> pa.Table:
         return key_hashes(files, log.url, rule)
 
-    keys = Named(log.snapshot(chained).gathered(hashes)).keys
-    for ref in alone.values():
-        keys = keys.union(Named(gather_state(log.env, ref, hashes)).keys)
-    return min([chained, *alone]), keys
+    keys, oldest, doubt = Named(log.snapshot(chained).gathered(hashes)).keys, chained, ""
+    for version, refs in alone.items():
+        named, why = _named_alone(log.env, refs, hashes)
+        doubt = doubt or why
+        if named is not None:
+            keys, oldest = keys.union(named.keys), min(oldest, version)
+    return oldest, keys, doubt
+
+
+def _named_alone(
+    env: Env, refs: Sequence[StateRef], hashes: Callable[[pa.Table], pa.Table]
+) -> tuple[Named | None, str]:
+    """What the checkpoints of a version name that no version file leads to; None where none can be read, and a doubt.
+
+    One that a stalled writer published when the manifests that it names had been collected makes no version readable:
+    a manifest that is gone does not come back. Where the version has a file, too, or where bytes are
+    damaged, nobody knows. Raises ObjectNotFound where a checkpoint itself is gone by now.
+    """
+    doubt = ""
+    for ref in refs:
+        try:
+            return Named(gather_state(env, ref, hashes)), ""
+        except ObjectNotFound as error:
+            if not all(env.store.exists(key) for key in ref.keys):
+                raise
+            why = str(error) if env.store.exists(version_key(ref.version)) else ""
+        except CheckpointError as error:
+            why = str(error)
+        doubt = doubt or (why and f"version {ref.version} may be read, but not what it names: {why}")
+    return None, doubt
 
 
 def _units(versions: Sequence[tuple[int, int]], rule: PathRule, *, adds: bool) -> list[bytes]:

@@ -312,7 +312,7 @@ def _report_of(
         failed={**cleaned.failed, **(failed or {})},
         foreign=plan.foreign,
         cut=None if cleaned.cut is None else min(cleaned.cut, plan.oldest),
-        reason=reason or ("" if cleaned.versions or data.num_rows else cleaned.reason),
+        reason=reason or plan.hindered or ("" if cleaned.versions or data.num_rows else cleaned.reason),
     )
 
 
