@@ -17,11 +17,11 @@ from indextables.log.care.intents import (
     INTENT_DIR,
     MAX_TTL_MS,
     Intent,
-    acquire,
     protect_keys,
     protect_version,
     protections,
 )
+from indextables.log.care.leasing import Lease, acquire
 from indextables.log.commit.create import create_table
 from indextables.options import Options
 from indextables.storage.memory import MemoryStore
@@ -151,7 +151,7 @@ def test_who_wakes_up_with_a_number_that_was_tidied_up_holds_nothing(env):
     # A stalled process creates the number that it had chosen before it slept.
     late = Intent("lease", MINUTE, "late")
     env.store.put(sleeper, msgspec.json.encode(late))
-    assert not intents.Lease(env, sleeper, late, "purge", 1).is_held()
+    assert not Lease(env, sleeper, late, "purge", 1).is_held()
     assert holder.is_held()
     assert acquire(env, "purge") is None
 

@@ -1145,21 +1145,21 @@ BUGS = [
     ),
     Bug(
         "a merge on a slow machine never has the time that it needs",
-        LOG + "care/intents.py",
+        LOG + "care/leasing.py",
         "min(most_ms, _SPARE * work.tookMs)",
         "min(most_ms, 0)",
         UPKEEP_TESTS,
     ),
     Bug(
         "a lease lasts as long as it says, whatever its table allows",
-        LOG + "care/intents.py",
+        LOG + "care/leasing.py",
         "numbers[newest], before, most_ms)",
         "numbers[newest], before)",
         UPKEEP_TESTS,
     ),
     Bug(
         "a lease that was written by a clock that was wrong lasts until then",
-        LOG + "care/intents.py",
+        LOG + "care/leasing.py",
         " or age_ms < -MAX_TTL_MS",
         "",
         UPKEEP_TESTS,
@@ -1483,8 +1483,8 @@ BUGS = [
     Bug(
         "purge forgets states from which no version leads on",
         TABLE + "maintenance/purge/reachable.py",
-        "    for ref in alone.values():\n",
-        "    for ref in ():\n",
+        "    for version, refs in alone.items():\n",
+        "    for version, refs in ():\n",
         PURGE_PARTS_TESTS,
     ),
     Bug(
@@ -1560,13 +1560,13 @@ BUGS = [
     Bug(
         "an intent ends by this machine's clock",
         LOG + "care/intents.py",
-        "if now_ms - meta.modified_ms > _ttl_ms(intent) + _GRAIN_MS or (isinstance(intent, Intent) and intent.released):",
-        "if now_ms > _ttl_ms(intent) + _GRAIN_MS:",
+        "if now_ms - meta.modified_ms > lives_ms(intent) + GRAIN_MS or (isinstance(intent, Intent) and intent.released):",
+        "if now_ms > lives_ms(intent) + GRAIN_MS:",
         INTENT_TESTS,
     ),
     Bug(
         "a lease is taken from a live holder",
-        LOG + "care/intents.py",
+        LOG + "care/leasing.py",
         "    if before is not None and not _is_past(store_now_ms(env), numbers[newest], before, most_ms):\n"
         "        return None\n",
         "",
@@ -1574,9 +1574,9 @@ BUGS = [
     ),
     Bug(
         "a stalled process gets a lease under a number that was tidied up",
-        LOG + "care/intents.py",
-        "        return None\n    _forget(env, [numbers[number].key for number in numbers])\n",
-        "        pass\n    _forget(env, [numbers[number].key for number in numbers])\n",
+        LOG + "care/leasing.py",
+        "        return None\n    forget(env, [numbers[number].key for number in numbers])\n",
+        "        pass\n    forget(env, [numbers[number].key for number in numbers])\n",
         INTENT_TESTS,
     ),
     Bug(

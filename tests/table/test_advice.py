@@ -10,7 +10,7 @@ from tests.world.commits import append as log_append
 
 import indextables
 from indextables.errors import CommitConflict, InvalidArgument, SplitCorrupt, VersionExpired
-from indextables.log.care.intents import acquire, leases
+from indextables.log.care.leasing import acquire, leases
 from indextables.log.wire.actions import Add
 from indextables.sql.local.session import LocalSession
 from indextables.table.maintenance.purge.verb import LEASE

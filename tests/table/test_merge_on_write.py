@@ -12,7 +12,7 @@ from tests.table.merge_world import SCHEMA, damage, ids, log_of, row
 
 import indextables
 from indextables.ambient import SystemAmbient
-from indextables.log.care.intents import acquire
+from indextables.log.care.leasing import acquire
 from indextables.log.care.opening import open_log
 from indextables.table.environment import open_env
 from indextables.table.upkeep import LEASE, Allowance, merge_if_due

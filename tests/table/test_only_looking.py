@@ -9,7 +9,8 @@ import pytest
 
 import indextables as it
 from indextables.cli import main
-from indextables.log.care.intents import acquire, protect_version
+from indextables.log.care.intents import protect_version
+from indextables.log.care.leasing import acquire
 from indextables.sql.local.session import LocalSession
 from indextables.table.environment import open_env
 

@@ -27,7 +27,8 @@ from indextables.errors import (
     VersionExpired,
     VersionNotFound,
 )
-from indextables.log.care.intents import acquire, protect_version
+from indextables.log.care.intents import protect_version
+from indextables.log.care.leasing import acquire
 from indextables.log.care.opening import open_log
 from indextables.log.commit.transaction import Transaction
 from indextables.log.read.cache import LogCache

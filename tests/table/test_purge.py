@@ -27,7 +27,8 @@ from indextables.errors import (
     StoreUnavailable,
     VersionExpired,
 )
-from indextables.log.care.intents import acquire, protect_keys, protect_version
+from indextables.log.care.intents import protect_keys, protect_version
+from indextables.log.care.leasing import acquire
 from indextables.log.care.opening import open_log
 from indextables.log.commit.transaction import Transaction
 from indextables.log.wire.actions import Add, DeletionVector, Remove

@@ -22,22 +22,16 @@ if TYPE_CHECKING:
     from indextables.log.care.intents import (
         MAX_TTL_MS,
         Holder,
-        Lease,
         Protection,
         Protections,
-        Ticket,
-        acquire,
         announce_drop,
-        holds,
-        last_work,
-        leases,
         protect_keys,
         protect_version,
         protections,
         seen_now_ms,
         store_now_ms,
-        who_holds,
     )
+    from indextables.log.care.leasing import Lease, Ticket, acquire, holds, last_work, leases, who_holds
     from indextables.log.care.opening import open_log
     from indextables.log.care.rebuild import SplitFacts, folder_values, rebuild_log
     from indextables.log.care.repair import RepairReport, recreate_pointer, repair_log
@@ -115,23 +109,17 @@ if not TYPE_CHECKING:
             "describe": ("StateDescription", "describe_state"),
             "intents": (
                 "Holder",
-                "Lease",
                 "MAX_TTL_MS",
                 "Protection",
                 "Protections",
-                "Ticket",
-                "acquire",
                 "announce_drop",
-                "holds",
-                "last_work",
-                "leases",
                 "protect_keys",
                 "protect_version",
                 "protections",
                 "seen_now_ms",
                 "store_now_ms",
-                "who_holds",
             ),
+            "leasing": ("Lease", "Ticket", "acquire", "holds", "last_work", "leases", "who_holds"),
             "opening": ("open_log",),
             "rebuild": ("SplitFacts", "folder_values", "rebuild_log"),
             "repair": ("RepairReport", "recreate_pointer", "repair_log"),

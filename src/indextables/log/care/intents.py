@@ -1,15 +1,10 @@
-"""What live writers and readers protect from purge, and who may do long work alone.
+"""What live writers and readers protect from purge.
 
 An intent is a small file below `_transaction_log/_intents/`. Nothing depends on one being there: without it, files are
 protected by their age and versions by retention. Purge reads all of them, and leaves alone what a live one names.
 
 How long an intent lives is told by the store alone: it ends `ttlMs` after the time at which the store last saw it
 written, so that nobody's clock can stretch or cut it. Whoever needs it longer writes it again.
-
-A lease makes long work exclusive. Its files are numbered: the holder is who created the newest number, and to take over
-from a holder that is gone is to create the next one, which the store lets only one succeed at. No store lets a delete
-or a commit depend on another object, so that a holder which stalls past its time can still do the one thing that it
-was about to do: whoever must not be late looks at the lease right before (`holds`), with time to spare.
 """
 
 from __future__ import annotations
@@ -19,7 +14,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -27,48 +22,48 @@ import msgspec
 
 from indextables.env import Env
 from indextables.errors import IndexTablesError, InvalidArgument, ObjectNotFound, StoreError
-from indextables.log.care.work import Work, failed
+from indextables.log.care.work import Work
 from indextables.log.read import clock
 from indextables.log.wire import LOG_DIR, intent_key, parse_key
 from indextables.storage.store import ObjectMeta
 
 __all__ = [
+    "GRAIN_MS",
     "INTENT_DIR",
+    "LEASE_ID",
+    "MAX_BYTES",
     "MAX_TTL_MS",
+    "Held",
     "Holder",
     "Intent",
-    "Lease",
     "Protection",
     "Protections",
-    "Ticket",
-    "acquire",
     "announce_drop",
     "announce_sweep",
-    "holds",
-    "last_work",
-    "leases",
+    "check_ttl",
+    "encode",
+    "forget",
+    "lives_ms",
+    "parse",
     "protect_keys",
     "protect_version",
     "protections",
     "seen_now_ms",
     "store_now_ms",
-    "who_holds",
+    "this_process",
 ]
 
 INTENT_DIR = LOG_DIR + "_intents/"
 MAX_TTL_MS = 7 * 24 * 3_600_000
 """No intent lives longer without being written again, whatever it says."""
 
-_NEVER_ENDED = "the process that did it ended before its work did, or was too slow for its lease"
-_SPARE = 3  # times as long as work took, since the next may be slower
 _SWEEP_MS = 300_000
-_MAX_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 _MAX_KEYS = 20_000
 # Object stores tell times in whole seconds.
-_GRAIN_MS = 1000
+GRAIN_MS = 1000
 _LAST_MS = 253_402_300_799_000
-_LEASE = re.compile(r"lease-([a-z][a-z0-9]{0,30})-([0-9]{12})")
-_NAME = re.compile(r"[a-z][a-z0-9]{0,30}")
+LEASE_ID = re.compile(r"lease-([a-z][a-z0-9]{0,30})-([0-9]{12})")
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -124,13 +119,6 @@ class Protections(msgspec.Struct, frozen=True):
     sweep: Holder | None = None
 
 
-class Ticket(msgspec.Struct, frozen=True):
-    """A lease as another process may look at it: its name and the number of its holder."""
-
-    name: str
-    number: int
-
-
 def store_now_ms(env: Env) -> int:
     """The time by the store's clock, as far as the probe of this process knows the difference. Raises StoreUnsafe."""
     return env.ambient.now_ms() + clock.skew_ms(env)
@@ -143,7 +131,7 @@ def seen_now_ms(env: Env) -> int:
 
 def protect_version(env: Env, version: int, *, ttl_ms: int, table_id: str | None = None) -> Protection:
     """Keep a version readable for `ttl_ms` from now, or from the last `renew()`. Raises StoreError, InvalidArgument."""
-    return _write(env, Intent("reader", ttl_ms, env.ambient.token(), _holder(), table_id, version=version))
+    return _write(env, Intent("reader", ttl_ms, env.ambient.token(), this_process(), table_id, version=version))
 
 
 def announce_sweep(env: Env) -> Protection:
@@ -152,7 +140,7 @@ def announce_sweep(env: Env) -> Protection:
     Whoever protects a version looks for sweeps afterwards: either they see each other's file, or the later one sees
     the other's. `renew()` it before each batch.
     """
-    return _write(env, Intent("sweep", _SWEEP_MS, env.ambient.token(), _holder()))
+    return _write(env, Intent("sweep", _SWEEP_MS, env.ambient.token(), this_process()))
 
 
 def announce_drop(env: Env) -> Protection:
@@ -161,7 +149,7 @@ def announce_drop(env: Env) -> Protection:
     Whoever drops waits for those that are at work (`sweeping.await_sweeps`), lest one of their deletes finds a file of
     the table that is made here next.
     """
-    return _write(env, Intent("drop", _SWEEP_MS, env.ambient.token(), _holder()))
+    return _write(env, Intent("drop", _SWEEP_MS, env.ambient.token(), this_process()))
 
 
 def protect_keys(
@@ -173,7 +161,7 @@ def protect_keys(
     """
     if len(keys) > _MAX_KEYS:
         raise InvalidArgument(f"an intent names at most {_MAX_KEYS} keys, not {len(keys)}: name a time instead")
-    intent = Intent("writer", ttl_ms, env.ambient.token(), _holder(), table_id, sinceMs=since_ms, keys=list(keys))
+    intent = Intent("writer", ttl_ms, env.ambient.token(), this_process(), table_id, sinceMs=since_ms, keys=list(keys))
     return _write(env, intent)
 
 
@@ -185,10 +173,10 @@ def protections(env: Env, now_ms: int, *, table_id: str | None = None) -> Protec
     found: list[tuple[ObjectMeta, Intent | str]] = []
     for meta in env.store.list_from(INTENT_DIR):
         file = parse_key(meta.key)
-        if file is None or file.kind != "intent" or _LEASE.fullmatch(file.id or "") is not None:
+        if file is None or file.kind != "intent" or LEASE_ID.fullmatch(file.id or "") is not None:
             continue
         try:
-            found.append((meta, _parse(env.store.get(meta.key) if meta.size <= _MAX_BYTES else b"")))
+            found.append((meta, parse(env.store.get(meta.key) if meta.size <= MAX_BYTES else b"")))
         except ObjectNotFound:
             continue
     return united(found, now_ms, table_id)
@@ -204,7 +192,7 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
     live = 0
     sweep: Holder | None = None
     for meta, intent in found:
-        if now_ms - meta.modified_ms > _ttl_ms(intent) + _GRAIN_MS or (isinstance(intent, Intent) and intent.released):
+        if now_ms - meta.modified_ms > lives_ms(intent) + GRAIN_MS or (isinstance(intent, Intent) and intent.released):
             expired.append(meta.key)
             continue
         if isinstance(intent, str):
@@ -213,7 +201,7 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
         if table_id is not None and intent.tableId not in {None, table_id}:
             continue
         if intent.kind == "sweep":
-            until_ms = meta.modified_ms + _ttl_ms(intent) + _GRAIN_MS
+            until_ms = meta.modified_ms + lives_ms(intent) + GRAIN_MS
             if sweep is None or until_ms > sweep.until_ms:
                 sweep = Holder("sweep", intent.holder or "a process that does not tell its name", until_ms)
             continue
@@ -221,7 +209,7 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
         if intent.kind == "reader" and intent.version is not None:
             versions.append(intent.version)
         elif intent.kind == "writer":
-            times += [] if intent.sinceMs is None else [intent.sinceMs - _GRAIN_MS]
+            times += [] if intent.sinceMs is None else [intent.sinceMs - GRAIN_MS]
             keys.update(intent.keys)
         elif intent.kind == "drop":
             everything = f"{intent.holder or 'somebody'} is dropping the table"
@@ -238,80 +226,7 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
     )
 
 
-def acquire(
-    env: Env, name: str, *, ttl_ms: int = 900_000, tells: bool = False, most_ms: int | None = None
-) -> Lease | None:
-    """The lease of this name on this table, None while another process holds it. Raises StoreError.
-
-    It lasts `ttl_ms` from now, or from the last `renew()`. With `tells` it keeps what came of the work (`Work`).
-    With `most_ms` too it lasts several times as long as the work took the last time, where that is more, but nobody
-    holds it for longer than that, whatever its file says.
-    """
-    if _NAME.fullmatch(name) is None:
-        raise InvalidArgument(f"a lease is named by small letters and digits, not {name!r}", name=name)
-    _check_ttl(ttl_ms)
-    newest = max(numbers := _numbers(env, name), default=0)
-    before = _content(env, numbers[newest]) if newest else None
-    if before is not None and not _is_past(store_now_ms(env), numbers[newest], before, most_ms):
-        return None
-    work = _left_by(before, numbers.get(newest), most_ms) or Work() if tells else None
-    if work is not None and most_ms is not None:
-        ttl_ms = max(ttl_ms, min(most_ms, _SPARE * work.tookMs))
-    intent = Intent("lease", ttl_ms, env.ambient.token(), _holder(), work=work)
-    key = _lease_key(name, newest + 1)
-    env.store.put_if_absent(key, _encode(intent))
-    # Whatever the answer was: the holder is who is read back.
-    try:
-        held = _parse(env.store.get(key))
-    except ObjectNotFound:
-        return None
-    if isinstance(held, str) or held.token != intent.token:
-        return None
-    if max(_numbers(env, name), default=0) != newest + 1:
-        # The number was free because somebody with a higher one has tidied up.
-        return None
-    _forget(env, [numbers[number].key for number in numbers])
-    return Lease(env, key, intent, name, newest + 1)
-
-
-def holds(env: Env, ticket: Ticket, *, spare_ms: int = 0) -> bool:
-    """True if nobody has taken this lease over and it lasts for `spare_ms` more at least. Raises StoreError."""
-    numbers = _numbers(env, ticket.name)
-    mine = numbers.get(ticket.number)
-    return mine is not None and max(numbers) == ticket.number and not _is_over(env, mine, spare_ms)
-
-
-def leases(env: Env) -> list[Holder]:
-    """The leases that somebody holds, by name. Raises StoreError."""
-    newest: dict[str, tuple[int, ObjectMeta]] = {}
-    for name, number, meta in _lease_files(env, "lease-"):
-        newest[name] = max(newest.get(name, (0, meta)), (number, meta), key=lambda entry: entry[0])
-    found: list[Holder] = []
-    for name, (_, meta) in sorted(newest.items()):
-        try:
-            intent = _parse(env.store.get(meta.key) if meta.size <= _MAX_BYTES else b"")
-        except ObjectNotFound:
-            continue
-        if _is_past(seen_now_ms(env), meta, intent):
-            continue
-        holder = "somebody" if isinstance(intent, str) else intent.holder or "somebody"
-        found.append(Holder(name, holder, meta.modified_ms + _ttl_ms(intent)))
-    return found
-
-
-def last_work(env: Env, name: str) -> Work | None:
-    """What came of the work of the lease of this name; None where nobody has told. Raises StoreError."""
-    numbers = _numbers(env, name)
-    content = _content(env, numbers[max(numbers)]) if numbers else None
-    return content.work if isinstance(content, Intent) else None
-
-
-def who_holds(env: Env, name: str) -> Holder | None:
-    """Who holds the lease of this name; None if nobody does by now. Raises StoreError."""
-    return next((held for held in leases(env) if held.name == name), None)
-
-
-class _Held:
+class Held:
     """A file of ours in the intents folder, as a context."""
 
     def __init__(self, env: Env, key: str, intent: Intent) -> None:
@@ -337,14 +252,14 @@ class _Held:
 
     def renew(self) -> None:
         """Live for the whole time to live again, from now. Raises StoreError."""
-        self._env.store.put(self._key, _encode(self._intent))
+        self._env.store.put(self._key, encode(self._intent))
 
     def release(self) -> None:
         """Protect nothing any more. What fails is logged: the intent ends by itself."""
         raise NotImplementedError
 
 
-class Protection(_Held):
+class Protection(Held):
     """An intent that protects something until it is released or its time is over."""
 
     _outlives = False
@@ -359,119 +274,31 @@ class Protection(_Held):
 
     def release(self) -> None:
         if not self._outlives:
-            _forget(self._env, [self._key])
-
-
-class Lease(_Held):
-    """Exclusive work, as long as it is renewed in time."""
-
-    def __init__(self, env: Env, key: str, intent: Intent, name: str, number: int) -> None:
-        super().__init__(env, key, intent)
-        self.ticket = Ticket(name, number)
-
-    @property
-    def work(self) -> Work | None:
-        """What came of the work of those who held it before; None where nobody has told."""
-        return self._intent.work
-
-    def tell(self, work: Work) -> None:
-        """Say what came of the work: the next `renew()` or `release()` writes it down for the next holder to see."""
-        self._intent = msgspec.structs.replace(self._intent, work=work)
-
-    def renew(self) -> None:
-        """Hold on for the whole time to live again. Raises StoreError, also if the time is over."""
-        if not self.is_held():
-            message = f"the lease {self.ticket.name} of {self._env.store.url} is over, or was taken over"
-            raise StoreError(message, key=self._key)
-        super().renew()
-
-    def is_held(self, *, spare_ms: int = 0) -> bool:
-        """As `holds`."""
-        return holds(self._env, self.ticket, spare_ms=spare_ms)
-
-    def modified_ms(self) -> int:
-        """The store's time of the last renewal. Raises StoreError."""
-        return self._env.store.head(self._key).modified_ms
-
-    def release(self) -> None:
-        """Let the next one go ahead. The file stays, so that numbers never start again."""
-        try:
-            self._env.store.put(self._key, _encode(msgspec.structs.replace(self._intent, released=True)))
-        except IndexTablesError as error:
-            _LOGGER.warning("the lease %s of %s ends by itself: %s", self.ticket.name, self._env.store.url, error)
+            forget(self._env, [self._key])
 
 
 def _write(env: Env, intent: Intent) -> Protection:
-    _check_ttl(intent.ttlMs)
+    check_ttl(intent.ttlMs)
     token = intent.token
     key = intent_key("-".join((token[:8], token[8:12], token[12:16], token[16:20], token[20:])))
-    env.store.put(key, _encode(intent))
+    env.store.put(key, encode(intent))
     return Protection(env, key, intent)
 
 
-def _check_ttl(ttl_ms: int) -> None:
+def check_ttl(ttl_ms: int) -> None:
+    """Raises InvalidArgument unless an intent may live for so long."""
     if not 0 < ttl_ms <= MAX_TTL_MS:
         raise InvalidArgument(f"an intent lives for 1 ms to 7 days, not for {ttl_ms} ms: renew it", ttl_ms=ttl_ms)
 
 
-def _numbers(env: Env, name: str) -> dict[int, ObjectMeta]:
-    """The files of a lease by their numbers."""
-    return {number: meta for held, number, meta in _lease_files(env, f"lease-{name}-") if held == name}
-
-
-def _lease_files(env: Env, start: str) -> Iterator[tuple[str, int, ObjectMeta]]:
-    """Name and number of every lease whose file begins so, with what the store tells about the file."""
-    begin = INTENT_DIR + start
-    for meta in env.store.list_from(INTENT_DIR, begin):
-        if not meta.key.startswith(begin):
-            break
-        file = parse_key(meta.key)
-        match = None if file is None else _LEASE.fullmatch(file.id or "")
-        if match is not None:
-            yield match[1], int(match[2]), meta
-
-
-def _is_over(env: Env, meta: ObjectMeta, spare_ms: int = 0) -> bool:
-    intent = _content(env, meta)
-    return intent is None or _is_past(store_now_ms(env) + spare_ms, meta, intent)
-
-
-def _content(env: Env, meta: ObjectMeta) -> Intent | str | None:
-    """What the file says, why it cannot be understood, or None where it is gone."""
-    try:
-        return _parse(env.store.get(meta.key) if meta.size <= _MAX_BYTES else b"")
-    except ObjectNotFound:
-        return None
-
-
-def _left_by(before: Intent | str | None, meta: ObjectMeta | None, most_ms: int | None) -> Work | None:
-    """What is known of the work when a lease goes on to its next holder: one that never let go has failed."""
-    if not isinstance(before, Intent) or before.work is None or meta is None:
-        return None
-    if before.released:
-        return before.work
-    # It may be at work yet, and slow: then the next one needs a longer time.
-    return failed(before.work, _NEVER_ENDED, meta.modified_ms + _ttl_ms(before, most_ms), _ttl_ms(before, most_ms))
-
-
-def _is_past(now_ms: int, meta: ObjectMeta, intent: Intent | str, most_ms: int | None = None) -> bool:
-    """True if a lease is over. One that was written long after now was written by a clock that was wrong."""
-    age_ms = now_ms - meta.modified_ms
-    is_released = isinstance(intent, Intent) and intent.released
-    return is_released or age_ms > _ttl_ms(intent, most_ms) + _GRAIN_MS or age_ms < -MAX_TTL_MS
-
-
-def _ttl_ms(intent: Intent | str, most_ms: int | None = None) -> int:
+def lives_ms(intent: Intent | str, most_ms: int | None = None) -> int:
     """How long an intent lives after it was written; one that cannot be understood as long as any may."""
     most_ms = min(MAX_TTL_MS, most_ms or MAX_TTL_MS)
     return most_ms if isinstance(intent, str) else min(intent.ttlMs, most_ms)
 
 
-def _lease_key(name: str, number: int) -> str:
-    return intent_key(f"lease-{name}-{number:012d}")
-
-
-def _forget(env: Env, keys: list[str]) -> None:
+def forget(env: Env, keys: list[str]) -> None:
+    """Delete intents. What fails is logged: each ends by itself."""
     try:
         failed = env.store.delete_many(keys) if keys else {}
     except IndexTablesError as error:
@@ -480,11 +307,13 @@ def _forget(env: Env, keys: list[str]) -> None:
         _LOGGER.warning("the intent %s of %s ends by itself: %s", key, env.store.url, reason)
 
 
-def _encode(intent: Intent) -> bytes:
+def encode(intent: Intent) -> bytes:
+    """The file of an intent."""
     return msgspec.json.encode(intent)
 
 
-def _parse(data: bytes) -> Intent | str:
+def parse(data: bytes) -> Intent | str:
+    """What a file says; a text says why it is no intent."""
     try:
         intent = _INTENT.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -492,7 +321,8 @@ def _parse(data: bytes) -> Intent | str:
     return intent if intent.ttlMs >= 0 else "its time to live is negative"
 
 
-def _holder() -> str:
+def this_process() -> str:
+    """This machine and process, for people."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
