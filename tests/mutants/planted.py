@@ -1223,8 +1223,8 @@ BUGS = [
     Bug(
         "a purge never ends beside writers that clean up",
         TABLE + "maintenance/purge/planning.py",
-        "if may_write and (attempt or keep_log) else",
-        "if keep_log else",
+        "            if not (may_write and (attempt or keep_log)):\n",
+        "            if not (may_write and keep_log):\n",
         ("tests/table/test_purge_beside.py",),
     ),
     Bug(
@@ -2044,6 +2044,20 @@ BUGS = [
         TABLE + "maintenance/purge/reachable.py",
         "        except CheckpointError as error:\n            why = str(error)\n",
         '        except CheckpointError:\n            why = ""\n',
+        BESIDE_TESTS,
+    ),
+    Bug(
+        "a purge that is killed keeps the log for hours",
+        TABLE + "maintenance/purge/planning.py",
+        "_KEPT_MS = 600_000\n",
+        "_KEPT_MS = 7_200_000\n",
+        BESIDE_TESTS,
+    ),
+    Bug(
+        "a purge does not renew its mark while it plans",
+        TABLE + "maintenance/purge/planning.py",
+        "            mark.renew()\n",
+        "",
         BESIDE_TESTS,
     ),
     Bug(

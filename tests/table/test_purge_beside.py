@@ -7,14 +7,16 @@ import itertools
 import re
 
 import pytest
-from tests.table.operate_world import contents, grown, keys, new_table, orphan, splits
+from tests.table.operate_world import Faulty, contents, grown, keys, new_table, orphan, splits
 from tests.world.store import InterruptedStore
 
 import indextables
 from indextables.env import Env
-from indextables.errors import CheckpointInvalid, IndexTablesError, VersionExpired
-from indextables.log.care import checkpoint, protect_version
+from indextables.errors import CheckpointInvalid, IndexTablesError, StoreUnavailable, VersionExpired
+from indextables.log.care import checkpoint, protect_version, protections
+from indextables.log.care.intents import INTENT_DIR, announce_sweep
 from indextables.log.care.opening import open_log
+from indextables.log.read.cache import LogCache
 from indextables.log.wire import manifest_key, parse_key, state_key, version_key
 from indextables.table.maintenance.purge.reachable import read_versions
 from indextables.table.maintenance.purge.verb import purge
@@ -34,17 +36,23 @@ def aged():
     return table, clock, lost
 
 
+def marks(table):
+    """The intents that are there, but for leases."""
+    return [key for key in keys(table) if re.search(r"_intents/(?!lease)", key)]
+
+
 class Busy(Threads):
     """Writers commit and clean up whenever versions are read; `cuts` are where their cleanups cut the log."""
 
-    def __init__(self, table, write):
+    def __init__(self, table, write, after=lambda: None):
         super().__init__(table._log.env)
-        self._table, self._write, self.cuts = table, write, []
+        self._table, self._write, self._after, self.cuts = table, write, after, []
 
     def run(self, job, units):
         if job is read_versions:
             self._write()
             self.cuts.append(self._table.clean_up().cut)
+            self._after()
         return super().run(job, units)
 
 
@@ -58,7 +66,7 @@ def test_writers_that_clean_up_all_the_while_do_not_keep_a_purge_from_its_end():
     newest = table.refresh().version
     assert contents(table, range(newest - 2, newest + 1))
     # Nothing is kept for longer than the plan took.
-    assert not [key for key in keys(table) if re.search(r"_intents/(?!lease)", key)]
+    assert not marks(table)
     assert table.clean_up().cut is not None
 
 
@@ -87,7 +95,7 @@ def test_a_cleanup_that_is_faster_does_not_keep_data_from_going():
     assert lost not in keys(table)
     newest = table.refresh().version
     assert contents(table, range(newest - 2, newest + 1))
-    assert not [key for key in keys(table) if re.search(r"_intents/(?!lease)", key)]
+    assert not marks(table)
 
 
 @pytest.mark.slow
@@ -111,6 +119,58 @@ def test_a_table_that_is_made_anew_meanwhile_loses_nothing_to_a_purge_of_the_one
         left = {meta.key: meta for meta in env.store.list_from("")}
         assert {key: left.get(key) for key in there} == there, at
     assert at > 100
+
+
+def test_a_cleanup_that_was_killed_lets_a_purge_say_when_to_try_again():
+    table, clock, lost = aged()
+    env = table._log.env
+    busy = Busy(table, lambda: grown(table, clock, 6, days=_HALF_A_MINUTE, every=1), lambda: announce_sweep(env))
+    report = purge(open_log(env), Purge(older_than_hours=0.05, force=True), runner=busy)
+    assert (report.deleted, lost in keys(table)) == (0, True)
+    assert "no data file was deleted, try again when it has ended" in report.reason
+    assert not [key for key in marks(table) if '"task"' in env.store.get(key).decode()]
+    clock.advance(seconds=360)
+    assert lost in table.purge(older_than_hours=0.05, force=True).files["path"].to_pylist()
+
+
+def test_a_purge_that_is_killed_while_it_keeps_the_log_keeps_it_no_longer_than_its_lease():
+    table, clock, lost = aged()
+    inner, dead = table._log.env, []
+
+    def killed(method, key):
+        """From the first look on that it takes at the sweeps, nothing that it asks for arrives."""
+        if method == "list" and key == INTENT_DIR and protections(inner, clock.now_ms()).oldest_version == 0:
+            dead.append(key)
+        return bool(dead)
+
+    seen = Faulty(inner, killed).env
+    busy = Busy(table, lambda: grown(table, clock, 6, days=_HALF_A_MINUTE, every=1))
+    with pytest.raises(StoreUnavailable):
+        purge(open_log(seen, cache=LogCache()), Purge(older_than_hours=0.05, force=True), runner=busy)
+    held = protections(inner, clock.now_ms())
+    assert held.oldest_version == 0
+    assert held.needs.startswith("a purge at work keeps version 0 (")
+    clock.advance(seconds=960)
+    assert lost in table.purge(older_than_hours=0.05, force=True).files["path"].to_pylist()
+    assert not marks(table)
+
+
+def test_a_purge_keeps_the_log_for_as_long_as_it_plans():
+    table, clock, lost = aged()
+
+    def write():
+        grown(table, clock, 6, days=_HALF_A_MINUTE, every=1)
+
+    class Slow(Busy):
+        def run(self, job, units):
+            if self.cuts:
+                clock.advance(seconds=240)
+            return super().run(job, units)
+
+    slow = Slow(table, write)
+    report = purge(open_log(table._log.env), Purge(older_than_hours=0.05, force=True), runner=slow)
+    assert [cut is None for cut in slow.cuts] == [False, True]
+    assert lost in report.files["path"].to_pylist()
 
 
 class Overtaken(InterruptedStore):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from indextables.log.care.repair import RepairReport, recreate_pointer, repair_log
     from indextables.log.care.retention import Rules, collectable_manifests
     from indextables.log.care.schedule import checkpoint
-    from indextables.log.care.sweeping import anchors, await_sweeps
+    from indextables.log.care.sweeping import anchors, await_sweeps, lasting_sweep
     from indextables.log.care.verifying import Finding, VerifyReport, verify
     from indextables.log.care.work import MOST_BACK_OFF_MS, Work, failed
 
@@ -73,6 +73,7 @@ __all__ = [
     "folder_values",
     "holds",
     "last_work",
+    "lasting_sweep",
     "leases",
     "listed",
     "newest_usable",
@@ -125,7 +126,7 @@ if not TYPE_CHECKING:
             "repair": ("RepairReport", "recreate_pointer", "repair_log"),
             "retention": ("Rules", "collectable_manifests"),
             "schedule": ("checkpoint",),
-            "sweeping": ("anchors", "await_sweeps"),
+            "sweeping": ("anchors", "await_sweeps", "lasting_sweep"),
             "verifying": ("Finding", "VerifyReport", "verify"),
             "work": ("MOST_BACK_OFF_MS", "Work", "failed"),
         },

@@ -71,7 +71,8 @@ _LOGGER = logging.getLogger("indextables")
 class Intent(msgspec.Struct, frozen=True, omit_defaults=True):
     """The content of an intent.
 
-    `reader` protects `version`: everything that is needed to read it and what came later. `writer` protects `keys`, and
+    `reader` protects `version`: everything that is needed to read it and what came later; `task` says for people what
+    it does, where it does not only read. `writer` protects `keys`, and
     every data file that the store saw from `sinceMs` on. `lease` and `sweep` protect nothing; a `sweep` says that files
     of the log are being deleted. `drop` says that all of them are, and protects everything from anybody else, as a kind
     that is not known does.
@@ -87,6 +88,7 @@ class Intent(msgspec.Struct, frozen=True, omit_defaults=True):
     keys: list[str] = []
     released: bool = False
     work: Work | None = None
+    task: str = ""
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -105,9 +107,10 @@ class Holder(msgspec.Struct, frozen=True):
 class Protections(msgspec.Struct, frozen=True):
     """What the live intents of a table protect together.
 
-    `oldest_version` is the oldest version that a reader needs, `since_ms` the store's time from which on writers need
-    every data file; None where nobody asks. `everything` says that an intent could not be understood, and why.
-    `expired` are keys of intents that are over, `sweep` is who deletes files of the log just now: who does so longest.
+    `oldest_version` is the oldest version that a reader needs, `reader` who needs it longest; `since_ms` the store's
+    time from which on writers need every data file; None where nobody asks. `everything` says that an intent could not
+    be understood, and why. `expired` are keys of intents that are over, `sweep` is who deletes files of the log just
+    now: who does so longest.
     """
 
     oldest_version: int | None = None
@@ -117,6 +120,16 @@ class Protections(msgspec.Struct, frozen=True):
     live: int = 0
     expired: tuple[str, ...] = ()
     sweep: Holder | None = None
+    reader: Holder | None = None
+
+    @property
+    def needs(self) -> str:
+        """Who needs the oldest version, for people; empty where nobody needs one."""
+        if self.oldest_version is None:
+            return ""
+        if self.reader is None or not self.reader.name:
+            return f"a reader needs version {self.oldest_version}"
+        return f"a {self.reader.name} at work keeps version {self.oldest_version} ({self.reader})"
 
 
 def store_now_ms(env: Env) -> int:
@@ -129,9 +142,13 @@ def seen_now_ms(env: Env) -> int:
     return env.ambient.now_ms() + (clock.known_skew_ms(env) or 0)
 
 
-def protect_version(env: Env, version: int, *, ttl_ms: int, table_id: str | None = None) -> Protection:
-    """Keep a version readable for `ttl_ms` from now, or from the last `renew()`. Raises StoreError, InvalidArgument."""
-    return _write(env, Intent("reader", ttl_ms, env.ambient.token(), this_process(), table_id, version=version))
+def protect_version(env: Env, version: int, *, ttl_ms: int, table_id: str | None = None, task: str = "") -> Protection:
+    """Keep a version readable for `ttl_ms` from now, or from the last `renew()`. Raises StoreError, InvalidArgument.
+
+    `task` tells people what this is for, where it is not to read that version.
+    """
+    intent = Intent("reader", ttl_ms, env.ambient.token(), this_process(), table_id, version=version, task=task)
+    return _write(env, intent)
 
 
 def announce_sweep(env: Env) -> Protection:
@@ -165,15 +182,17 @@ def protect_keys(
     return _write(env, intent)
 
 
-def protections(env: Env, now_ms: int, *, table_id: str | None = None) -> Protections:
+def protections(env: Env, now_ms: int, *, table_id: str | None = None, but: str | None = None) -> Protections:
     """What is protected at `now_ms`, the store's time. Raises StoreError if that cannot be found out.
+
+    The intent of the key `but` is passed over: that is the caller's own.
 
     An intent that cannot be read as one protects everything as long as any intent may live.
     """
     found: list[tuple[ObjectMeta, Intent | str]] = []
     for meta in env.store.list_from(INTENT_DIR):
         file = parse_key(meta.key)
-        if file is None or file.kind != "intent" or LEASE_ID.fullmatch(file.id or "") is not None:
+        if file is None or file.kind != "intent" or LEASE_ID.fullmatch(file.id or "") is not None or meta.key == but:
             continue
         try:
             found.append((meta, parse(env.store.get(meta.key) if meta.size <= MAX_BYTES else b"")))
@@ -184,7 +203,7 @@ def protections(env: Env, now_ms: int, *, table_id: str | None = None) -> Protec
 
 def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_id: str | None) -> Protections:
     """The protections of intents, each with what the store tells about its file; a text says why one is none. Pure."""
-    versions: list[int] = []
+    readers: list[tuple[int, Holder]] = []
     times: list[int] = []
     keys: set[str] = set()
     expired: list[str] = []
@@ -201,13 +220,13 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
         if table_id is not None and intent.tableId not in {None, table_id}:
             continue
         if intent.kind == "sweep":
-            until_ms = meta.modified_ms + lives_ms(intent) + GRAIN_MS
-            if sweep is None or until_ms > sweep.until_ms:
-                sweep = Holder("sweep", intent.holder or "a process that does not tell its name", until_ms)
+            holder = _as_holder(meta, intent, "sweep")
+            if sweep is None or holder.until_ms > sweep.until_ms:
+                sweep = holder
             continue
         live += 1
         if intent.kind == "reader" and intent.version is not None:
-            versions.append(intent.version)
+            readers.append((intent.version, _as_holder(meta, intent, intent.task)))
         elif intent.kind == "writer":
             times += [] if intent.sinceMs is None else [intent.sinceMs - GRAIN_MS]
             keys.update(intent.keys)
@@ -215,15 +234,23 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
             everything = f"{intent.holder or 'somebody'} is dropping the table"
         else:
             everything = f"{meta.key} is of the kind {intent.kind!r}, which this library does not know"
+    oldest = min((version for version, _ in readers), default=None)
+    oldest_readers = (holder for version, holder in readers if version == oldest)
     return Protections(
-        oldest_version=min(versions, default=None),
+        oldest_version=oldest,
         since_ms=min(times, default=None),
         keys=frozenset(keys),
         everything=everything,
         live=live,
         expired=tuple(expired),
         sweep=sweep,
+        reader=max(oldest_readers, key=lambda holder: holder.until_ms, default=None),
     )
+
+
+def _as_holder(meta: ObjectMeta, intent: Intent, name: str) -> Holder:
+    holder = intent.holder or "a process that does not tell its name"
+    return Holder(name, holder, meta.modified_ms + lives_ms(intent) + GRAIN_MS)
 
 
 class Held:

@@ -15,13 +15,13 @@ from collections.abc import Collection, Sequence
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import LogError, ObjectNotFound, StoreUnavailable, TableNotFound, TableReplaced
-from indextables.log.care.intents import Protection, protections, store_now_ms
+from indextables.log.care.intents import Holder, Protection, protections, store_now_ms
 from indextables.log.checkpoint import find_states
 from indextables.log.read import Log, clock
 from indextables.log.wire import LOG_DIR, StateRef, identity, parse_key
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["Leave", "anchors", "await_sweeps"]
+__all__ = ["Leave", "anchors", "await_sweeps", "lasting_sweep"]
 
 # A sweep is announced anew when it is older than this, long before it runs out.
 _RENEW_MS = 60_000
@@ -50,17 +50,22 @@ def await_sweeps(env: Env) -> None:
 
     Raises StoreUnavailable if that takes too long, StoreError.
     """
+    sweep = lasting_sweep(env)
+    if sweep is not None:
+        what = f"a cleanup of {env.store.url} is at work, or got no answer to a delete that may still arrive"
+        raise StoreUnavailable(f"{what}: try again in a while. {sweep}", url=env.store.url)
+
+
+def lasting_sweep(env: Env) -> Holder | None:
+    """As `await_sweeps`; but who still deletes after all that time is told, not raised. Raises StoreError."""
     if protections(env, _FIRST_MS).sweep is None:
         # Whether one is over needs the store's clock; that there is none does not.
-        return
+        return None
     waited_s, pause_s = 0.0, 0.01
-    while (sweep := protections(env, store_now_ms(env)).sweep) is not None:
-        if waited_s > _PATIENCE_S:
-            what = f"a cleanup of {env.store.url} is at work, or got no answer to a delete that may still arrive"
-            message = f"{what}: try again in a while. {sweep}"
-            raise StoreUnavailable(message, url=env.store.url)
+    while (sweep := protections(env, store_now_ms(env)).sweep) is not None and waited_s <= _PATIENCE_S:
         env.ambient.sleep(pause_s)
         waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, 1.0)
+    return sweep
 
 
 class Leave:

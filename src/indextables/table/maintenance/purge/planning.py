@@ -12,9 +12,10 @@ from indextables.errors import ObjectNotFound, VersionExpired
 from indextables.log.care import (
     CleanupPlan,
     Foreseen,
+    Protection,
     Protections,
     Rules,
-    await_sweeps,
+    lasting_sweep,
     only,
     plan_cleanup,
     protect_version,
@@ -26,14 +27,16 @@ from indextables.table.maintenance.purge.listing import Listed, list_data
 from indextables.table.maintenance.purge.plan import LISTED, NAMED, Claims, Decision, decide
 from indextables.table.maintenance.purge.reachable import Reach, is_same, reach
 from indextables.table.maintenance.truncate import truncated_at
-from indextables.table.running import Progress, Runner
+from indextables.table.running import Progress, Runner, Step
 
 __all__ = ["Asked", "Plan", "planned", "unknown_reader"]
 
-_HOUR_MS = 3_600_000
 _ATTEMPTS = 3
-_KEPT_MS = 2 * _HOUR_MS
-"""How long a purge that is killed at its plan keeps the log from being cut."""
+_KEPT_MS = 600_000
+"""How long a purge that is killed at its plan keeps the log from being cut: no longer than its lease."""
+_RENEWED_S = 60.0
+_TASK = "purge"
+_THEIRS = "others clean up this log while it is purged: what is left of it is theirs"
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -70,8 +73,8 @@ def planned(
     may_go: Collection[str] | None = None,
     may_write: bool = False,
     keep_log: bool = False,
-) -> Plan:
-    """What goes; of the log only what is among `may_go`, where that is given.
+) -> Plan | str:
+    """What goes, or why nobody can tell now; of the log only what is among `may_go`, where that is given.
 
     A version file that somebody else's cleanup takes meanwhile starts it over, from the listing on. From then on the
     log is kept whole, if that `may_write`, or from the first attempt on with `keep_log`: where writers clean up more
@@ -79,8 +82,12 @@ def planned(
     """
     for attempt in range(_ATTEMPTS):
         try:
-            with _log_kept(log, env) if may_write and (attempt or keep_log) else contextlib.nullcontext():
+            if not (may_write and (attempt or keep_log)):
                 return _plan(log, env, asked, runner, progress, will_be, may_go)
+            with _log_kept(log, env) as mark:
+                if isinstance(mark, str):
+                    return mark
+                return _plan(log, env, asked, runner, _renewing(env, mark, progress), mark=mark)
         except (ObjectNotFound, VersionExpired):
             log.invalidate()
             if attempt == _ATTEMPTS - 1:
@@ -89,16 +96,39 @@ def planned(
 
 
 @contextlib.contextmanager
-def _log_kept(log: Log, env: Env) -> Iterator[None]:
-    """No cleanup takes a version file meanwhile. Raises LogError, StoreError."""
-    with protect_version(env, 0, ttl_ms=_KEPT_MS):
-        await_sweeps(env)
-        # Whoever needs versions that are gone already would keep every data file. A version that is kept may lose its
-        # file to its checkpoint, so that it is the one below the oldest file.
-        log.invalidate()
-        kept = protect_version(env, max(0, log.versions().start - 1), ttl_ms=_KEPT_MS)
+def _log_kept(log: Log, env: Env) -> Iterator[Protection | str]:
+    """No cleanup takes a version file while the mark lives that says so; or why there is none.
+
+    Raises LogError, StoreError.
+    """
+    with protect_version(env, 0, ttl_ms=_KEPT_MS, task=_TASK):
+        sweep = lasting_sweep(env)
+        if sweep is None:
+            # Whoever needs versions that are gone already would keep every data file. A version that is kept may lose
+            # its file to its checkpoint, so that it is the one below the oldest file.
+            log.invalidate()
+            kept = protect_version(env, max(0, log.versions().start - 1), ttl_ms=_KEPT_MS, task=_TASK)
+    if sweep is not None:
+        what = "a cleanup is at work, or got no answer to a delete that may still arrive"
+        yield f"{what}: no data file was deleted, try again when it has ended. {sweep}"
+        return
     with kept:
-        yield
+        yield kept
+
+
+def _renewing(env: Env, mark: Protection, progress: Progress | None) -> Progress:
+    """The same progress; with each step that comes long after the one before, the mark lives anew."""
+    renewed_s = env.ambient.monotonic()
+
+    def step(done: Step) -> None:
+        nonlocal renewed_s
+        if env.ambient.monotonic() - renewed_s > _RENEWED_S:
+            mark.renew()
+            renewed_s = env.ambient.monotonic()
+        if progress is not None:
+            progress(done)
+
+    return step
 
 
 def _plan(
@@ -107,17 +137,21 @@ def _plan(
     asked: Asked,
     runner: Runner,
     progress: Progress | None,
-    will_be: Foreseen | None,
-    may_go: Collection[str] | None,
+    will_be: Foreseen | None = None,
+    may_go: Collection[str] | None = None,
+    mark: Protection | None = None,
 ) -> Plan:
+    """What goes by one look at data and log. `mark` is ours, and keeps the log: then nothing of it goes."""
     known = log.snapshot()
     named = named_by(known, log.url)
     found = list_data(known, named, runner, progress)
     cleanup = plan_cleanup(env, asked.rules, will_be=will_be)
-    if may_go is not None:
+    if mark is not None or may_go is not None:
         # Before the data is decided: what stays of the log tells of files that stay, too.
-        cleanup = only(cleanup, may_go)
-    held = protections(env, asked.now_ms, table_id=known.table_id)
+        cleanup = only(cleanup, may_go or ())
+    if mark is not None:
+        cleanup = msgspec.structs.replace(cleanup, cut=msgspec.structs.replace(cleanup.cut, reason=_THEIRS))
+    held = protections(env, asked.now_ms, table_id=known.table_id, but=None if mark is None else mark.key)
     snapshot = log.snapshot()
     if not is_same(snapshot, known):
         named = named_by(snapshot, log.url)
@@ -139,7 +173,7 @@ def unknown_reader(held: Protections, oldest: int) -> str | None:
     """Why nothing may go: a reader needs a version whose files nobody can tell any more. None if there is none."""
     if held.oldest_version is None or held.oldest_version >= oldest:
         return None
-    return f"a reader needs version {held.oldest_version}, and {oldest} is the oldest that can be read"
+    return f"{held.needs}, and {oldest} is the oldest that can be read"
 
 
 def _claims_of(told: Reach, held: Protections) -> Claims:

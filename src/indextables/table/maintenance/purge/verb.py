@@ -96,18 +96,22 @@ def purge(
     asked = _checked(env, request)
     if request.dry_run:
         plan = planned(log, env, asked, runner, progress, will_be=idle_checkpoint(log, env, asked.rules))
+        if isinstance(plan, str):
+            return _nothing_done(log, plan, dry_run=True)
         return _report_of(plan, listed(plan.log), plan.data.goes, dry_run=True)
     lease = acquire(env, LEASE)
     if lease is None:
         held = who_holds(env, LEASE)
         reason = "another process purges or restores it now" + ("" if held is None else f": {held}")
-        return PurgeReport(log.latest_version(), dry_run=False, files=LISTED.empty_table(), reason=reason)
+        return _nothing_done(log, reason)
     with lease:
         _check_stepped_clock(env, lease, asked.now_ms)
         foreseen = _checkpointed(log, env, asked)
         # Nothing goes that a dry run would not have listed.
         may_go = None if foreseen is None else frozenset(foreseen.keys)
         plan = planned(log, env, asked, runner, progress, may_go=may_go, may_write=True)
+        if isinstance(plan, str):
+            return _nothing_done(log, plan)
         plan, cleaned, reason = _cut_log(log, env, plan, asked, lease, runner, progress)
         report = _carried_out(log, env, plan, asked, lease, runner, progress, cleaned, reason)
     _tell_history(log, report, parameters or {})
@@ -180,10 +184,13 @@ def _cut_log(
     if not (cleaned.failed and _is_overtaken(env, plan.log)):
         return plan, cleaned, ""
     log.invalidate()
-    # What is left of the first plan for the log stays: so does the data that it tells of.
-    again = planned(log, env, asked, runner, progress, may_go=frozenset(), may_write=True, keep_log=True)
+    # What is left of it for the log is theirs; so far this one has gone.
+    cleaned = msgspec.structs.replace(cleaned, cut=None, failed={})
+    again = planned(log, env, asked, runner, progress, may_write=True, keep_log=True)
+    if isinstance(again, str):
+        return plan, cleaned, again
     plan = msgspec.structs.replace(again, log=plan.log)
-    return plan, msgspec.structs.replace(cleaned, cut=None, failed={}), _why_not(log, env, lease, asked, plan)
+    return plan, cleaned, _why_not(log, env, lease, asked, plan)
 
 
 def _is_overtaken(env: Env, plan: CleanupPlan) -> bool:
@@ -286,6 +293,10 @@ def _forget_intents(env: Env, held: Protections, asked: Asked) -> list[str]:
 
 def _without(table: pa.Table, keys: pa.Array) -> pa.Table:
     return table.filter(pc.invert(pc.is_in(table["path"], value_set=keys)))
+
+
+def _nothing_done(log: Log, reason: str, *, dry_run: bool = False) -> PurgeReport:
+    return PurgeReport(log.latest_version(), dry_run=dry_run, files=LISTED.empty_table(), reason=reason)
 
 
 def _report_of(
