@@ -7,6 +7,7 @@ import itertools
 import msgspec
 import pyarrow as pa
 import pytest
+from tests.table.operate_world import contents, grown, new_table, orphan, purge_of
 from tests.world.clock import Clock
 
 import indextables
@@ -189,3 +190,30 @@ def test_a_cleanup_that_begins_right_before_a_drop_is_announced_is_waited_for():
     with pytest.raises(StoreUnavailable, match="try again in a while"):
         drop_table(open_log(msgspec.structs.replace(log.env, store=Slow())))
     assert world.open().count() == 8
+
+
+def test_a_purge_that_waits_for_a_delete_of_its_own_reports_what_went_and_when_to_try_again():
+    """Another cleanup was faster: the purge would plan anew, but its own delete may take what it reads then."""
+    table, clock = new_table(
+        **{"logRetention.duration": "90000", "state.retention.hours": "0", "checkpointRetention.duration": "0"}
+    )
+    grown(table, clock, 12, days=1 / 2880, every=1)
+    lost, env = orphan(table, 1), table._log.env
+    clock.advance(hours=2)
+
+    def others():
+        grown(table, clock, 6, days=1 / 2880, every=1)
+        table.clean_up()
+
+    store = Late(env.store, LOST, others)
+    report = purge_of(msgspec.structs.replace(env, store=store), older_than_hours=0.05, force=True)
+    assert store.late
+    assert report.count("state") > 0
+    assert report.count("split") == 0
+    assert "no answer to a delete that may still arrive: no data file was deleted, try again" in report.reason
+    assert table.refresh().history(1)["operation"].to_pylist() == ["PURGE"]
+    clock.advance(seconds=400)
+    store.arrive()
+    assert lost in table.purge(older_than_hours=0.05, force=True).files["path"].to_pylist()
+    newest = table.refresh().version
+    assert contents(table, range(newest - 2, newest + 1))
