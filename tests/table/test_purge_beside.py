@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+import threading
 
 import pytest
 from tests.table.operate_world import Faulty, contents, grown, keys, new_table, orphan, splits
@@ -12,7 +13,7 @@ from tests.world.store import InterruptedStore
 
 import indextables
 from indextables.env import Env
-from indextables.errors import CheckpointInvalid, IndexTablesError, StoreUnavailable, VersionExpired
+from indextables.errors import CheckpointInvalid, IndexTablesError, StoreUnavailable, VersionExpired, VersionNotFound
 from indextables.log.care import checkpoint, protect_version, protections
 from indextables.log.care.intents import INTENT_DIR, announce_sweep
 from indextables.log.care.opening import open_log
@@ -171,6 +172,51 @@ def test_a_purge_keeps_the_log_for_as_long_as_it_plans():
     report = purge(open_log(table._log.env), Purge(older_than_hours=0.05, force=True), runner=slow)
     assert [cut is None for cut in slow.cuts] == [False, True]
     assert lost in report.files["path"].to_pylist()
+
+
+class Busier(InterruptedStore):
+    """From call number `at` on others go on and clean up at each `period`-th call."""
+
+    def __init__(self, store, at, meanwhile, period):
+        super().__init__(store, at, meanwhile)
+        self._period, self._lock = period, threading.Lock()
+
+    def heard(self, verb, arguments):
+        if self.left <= 0 and self.left % self._period == 0 and self._lock.acquire(blocking=False):
+            try:
+                self.meanwhile()
+            finally:
+                self._lock.release()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("period", [7, 40])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_however_often_others_clean_up_a_purge_ends_with_a_report(period, dry_run):
+    reports = []
+    for at in itertools.count(1, 24):
+        table, clock = new_table(**{**_BRIEF, "logRetention.duration": "1000", "state.gc.minManifestAgeHours": "0"})
+        grown(table, clock, 4, days=_HALF_A_MINUTE, every=1)
+        grown(table, clock, 3, days=_HALF_A_MINUTE)
+        clock.advance(hours=2)
+
+        def others(table=table, clock=clock):
+            grown(table, clock, 2, days=1 / 86400, every=1)
+            table.clean_up()
+
+        store = Busier(table._log.env.store, at, others, period)
+        seen = Env(store, clock, table._log.env.options)
+        asked = Purge(older_than_hours=0.05, tx_log_retention_hours=0.0001, force=True, dry_run=dry_run)
+        report = purge(open_log(seen, cache=LogCache()), asked, runner=Threads(seen))
+        assert report.deleted or report.reason, at
+        reports.append(report)
+        for version in range(table.refresh().version + 1):
+            with contextlib.suppress(VersionExpired, VersionNotFound):
+                contents(table, [version])
+        if store.left > 0:
+            break
+    assert len(reports) > 2
+    assert any(report.deleted for report in reports)
 
 
 class Overtaken(InterruptedStore):

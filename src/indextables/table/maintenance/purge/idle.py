@@ -6,14 +6,18 @@ removed, however old that is, because nothing newer can take their place. Purge 
 
 from __future__ import annotations
 
+import logging
+
 from indextables import options as opt
 from indextables.env import Env
-from indextables.errors import ObjectNotFound
-from indextables.log.care import Foreseen, Rules, newest_usable, plan_cleanup
+from indextables.errors import CheckpointError, ObjectNotFound
+from indextables.log.care import CleanupPlan, Foreseen, Rules, checkpoint, newest_usable, plan_cleanup
 from indextables.log.read import Log
 from indextables.log.wire import LOG_DIR, READER_VERSION, version_key
 
-__all__ = ["idle_checkpoint"]
+__all__ = ["idle_checkpoint", "with_checkpoint"]
+
+_LOGGER = logging.getLogger("indextables")
 
 
 def idle_checkpoint(log: Log, env: Env, rules: Rules) -> Foreseen | None:
@@ -38,6 +42,21 @@ def idle_checkpoint(log: Log, env: Env, rules: Rules) -> Foreseen | None:
     foreseen = Foreseen(version, log.read_version(version).timestamp_ms)
     cut = plan_cleanup(env, rules, will_be=foreseen).cut
     return foreseen if cut.at is not None and cut.at.version == version else None
+
+
+def with_checkpoint(log: Log, env: Env, rules: Rules) -> CleanupPlan | None:
+    """Write that checkpoint; what was planned with it, None where none is written. Raises as `idle_checkpoint`."""
+    will_be = idle_checkpoint(log, env, rules)
+    if will_be is None:
+        return None
+    foreseen = plan_cleanup(env, rules, will_be=will_be)
+    try:
+        checkpoint(env)
+    except CheckpointError as error:
+        _LOGGER.warning("purge of %s goes on without a new checkpoint: %s", log.url, error)
+        return None
+    log.invalidate()
+    return foreseen
 
 
 def _removes_since(log: Log, version: int, newest: int) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from indextables.env import Env
-from indextables.errors import ObjectNotFound, VersionExpired
 from indextables.log.care import (
     CleanupPlan,
     Foreseen,
@@ -21,11 +20,13 @@ from indextables.log.care import (
     protect_version,
     protections,
 )
+from indextables.log.checkpoint import list_checkpoints
 from indextables.log.read import Log, Snapshot
+from indextables.table.maintenance.purge.idle import idle_checkpoint, with_checkpoint
 from indextables.table.maintenance.purge.keys import Keys, named_by
 from indextables.table.maintenance.purge.listing import Listed, list_data
 from indextables.table.maintenance.purge.plan import LISTED, NAMED, Claims, Decision, decide
-from indextables.table.maintenance.purge.reachable import Reach, is_same, reach
+from indextables.table.maintenance.purge.reachable import MOVED, Reach, is_same, reach
 from indextables.table.maintenance.truncate import truncated_at
 from indextables.table.running import Progress, Runner, Step
 
@@ -68,31 +69,39 @@ def planned(
     asked: Asked,
     runner: Runner,
     progress: Progress | None,
-    will_be: Foreseen | None = None,
     *,
-    may_go: Collection[str] | None = None,
-    may_write: bool = False,
+    dry_run: bool = False,
     keep_log: bool = False,
 ) -> Plan | str:
-    """What goes, or why nobody can tell now; of the log only what is among `may_go`, where that is given.
+    """What goes, or why nobody can tell now. An idle table gets the checkpoint first that lets its files go.
 
-    A version file that somebody else's cleanup takes meanwhile starts it over, from the listing on. From then on the
-    log is kept whole, if that `may_write`, or from the first attempt on with `keep_log`: where writers clean up more
-    often than a plan takes, none would ever be made. Of the log nothing goes by such a plan; they see to that.
+    What somebody else's cleanup takes meanwhile starts it over, from the listing on. From then on the log is kept
+    whole, but for a dry run, which writes nothing; with `keep_log` from the first attempt on: where writers clean up
+    more often than a plan takes, none would ever be made. Of the log nothing goes by such a plan; they see to that.
+
+    Raises LogError, StoreError for what is lost while the log stays as it is.
     """
+    before: frozenset[str] | None = None
     for attempt in range(_ATTEMPTS):
         try:
-            if not (may_write and (attempt or keep_log)):
-                return _plan(log, env, asked, runner, progress, will_be, may_go)
+            if dry_run:
+                return _plan(log, env, asked, runner, progress, idle_checkpoint(log, env, asked.rules))
+            if attempt == 0 and not keep_log:
+                foreseen = with_checkpoint(log, env, asked.rules)
+                # Nothing goes that a dry run would not have listed.
+                may_go = None if foreseen is None else frozenset(foreseen.keys)
+                return _plan(log, env, asked, runner, progress, may_go=may_go)
             with _log_kept(log, env) as mark:
                 if isinstance(mark, str):
                     return mark
                 return _plan(log, env, asked, runner, _renewing(env, mark, progress), mark=mark)
-        except (ObjectNotFound, VersionExpired):
+        except MOVED as error:
             log.invalidate()
-            if attempt == _ATTEMPTS - 1:
+            found = frozenset(meta.key for meta in list_checkpoints(env))
+            if found == before:
                 raise
-    raise AssertionError
+            before, reason = found, str(error)
+    return f"the log moved on faster than it could be read, {_ATTEMPTS} times: nothing was deleted. {reason}"
 
 
 @contextlib.contextmanager

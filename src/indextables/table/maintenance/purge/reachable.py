@@ -6,6 +6,7 @@ are read in units of work, so that a cluster can share them.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Sequence
 
 import msgspec
@@ -31,8 +32,12 @@ from indextables.table.maintenance.purge.keys import Hashes, Keys, Named, hashes
 from indextables.table.running import Progress, Runner, Step, batches
 from indextables.table.writing import data_keys
 
-__all__ = ["Reach", "is_same", "named_since", "reach", "read_versions"]
+__all__ = ["MOVED", "Reach", "is_same", "named_since", "reach", "read_versions"]
 
+MOVED = (ObjectNotFound, VersionExpired, LogGap)
+"""What is raised where somebody else's cleanup takes what is read, or where it is lost."""
+
+_ATTEMPTS = 3
 _VERSIONS_PER_UNIT = 200
 _UNITS_PER_SLOT = 8
 
@@ -121,8 +126,17 @@ def is_same(one: Snapshot, other: Snapshot) -> bool:
 def named_since(log: Log, version: int) -> tuple[int, Keys]:
     """The newest version, and the keys that versions above `version` name. Raises LogError, StoreError.
 
-    Where cleanup has taken some of them, what is left to read names what they added: the oldest checkpoint does.
+    Where cleanup has taken some of them, what is left to read names what they added: the oldest checkpoint does. One
+    that is taken in its turn starts it over, a few times.
     """
+    for _ in range(_ATTEMPTS - 1):
+        with contextlib.suppress(*MOVED):
+            return _named_since(log, version)
+        log.invalidate()
+    return _named_since(log, version)
+
+
+def _named_since(log: Log, version: int) -> tuple[int, Keys]:
     newest = log.latest_version()
     rule = path_rule(log.metadata_at().protocol)
     named = Keys()
@@ -130,10 +144,16 @@ def named_since(log: Log, version: int) -> tuple[int, Keys]:
     try:
         contents = log.read_versions(range(first, newest + 1))
     except VersionExpired:
-        oldest = min((ref.version for ref in log.states()), default=0)
-        files = log.snapshot(oldest)
-        named = Named(files.gathered(lambda files: key_hashes(files, log.url, rule))).keys
-        contents = log.read_versions(range(max(first, oldest + 1), newest + 1))
+        start = log.versions().start
+        states = {ref.version for ref in log.states() if ref.version >= first}
+        base = min((number for number in states if number >= start - 1), default=None)
+        if base is None:
+            raise
+        # The base tells what was added before it and lives; those below it can be read alone.
+        for number in sorted(number for number in states if number <= base):
+            files = log.snapshot(number)
+            named = named.union(Named(files.gathered(lambda files: key_hashes(files, log.url, rule))).keys)
+        contents = log.read_versions(range(max(first, start), newest + 1))
     hashes = [hashes_of(data_keys(content.under(rule).adds, log.url, rule)) for content in contents]
     return newest, named.union(Keys(*hashes))
 

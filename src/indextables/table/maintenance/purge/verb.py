@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import (
-    CheckpointError,
     ClockSkew,
     IndexTablesError,
     InvalidArgument,
@@ -34,9 +33,7 @@ from indextables.log.care import (
     acquire,
     anchors,
     carry_out,
-    checkpoint,
     listed,
-    plan_cleanup,
     protections,
     who_holds,
 )
@@ -45,11 +42,10 @@ from indextables.log.read import Log, clock
 from indextables.log.wire import check_writable, text_array
 from indextables.table.environment import table_env
 from indextables.table.maintenance.purge.deleting import BULK, delete
-from indextables.table.maintenance.purge.idle import idle_checkpoint
 from indextables.table.maintenance.purge.keys import Keys
 from indextables.table.maintenance.purge.plan import LISTED, Decision
 from indextables.table.maintenance.purge.planning import Asked, Plan, planned, unknown_reader
-from indextables.table.maintenance.purge.reachable import named_since
+from indextables.table.maintenance.purge.reachable import MOVED, named_since
 from indextables.table.maintenance.purge.report import PurgeReport, rows_of
 from indextables.table.requests import Purge
 from indextables.table.running import Progress, Runner, Step
@@ -95,7 +91,7 @@ def purge(
     env = table_env(log.env, metadata)
     asked = _checked(env, request)
     if request.dry_run:
-        plan = planned(log, env, asked, runner, progress, will_be=idle_checkpoint(log, env, asked.rules))
+        plan = planned(log, env, asked, runner, progress, dry_run=True)
         if isinstance(plan, str):
             return _nothing_done(log, plan, dry_run=True)
         return _report_of(plan, listed(plan.log), plan.data.goes, dry_run=True)
@@ -106,10 +102,7 @@ def purge(
         return _nothing_done(log, reason)
     with lease:
         _check_stepped_clock(env, lease, asked.now_ms)
-        foreseen = _checkpointed(log, env, asked)
-        # Nothing goes that a dry run would not have listed.
-        may_go = None if foreseen is None else frozenset(foreseen.keys)
-        plan = planned(log, env, asked, runner, progress, may_go=may_go, may_write=True)
+        plan = planned(log, env, asked, runner, progress)
         if isinstance(plan, str):
             return _nothing_done(log, plan)
         plan, cleaned, reason = _cut_log(log, env, plan, asked, lease, runner, progress)
@@ -152,21 +145,6 @@ def _check_stepped_clock(env: Env, lease: Lease, now_ms: int) -> None:
         raise ClockSkew(message, skew_ms=told - now_ms)
 
 
-def _checkpointed(log: Log, env: Env, asked: Asked) -> CleanupPlan | None:
-    """Write the checkpoint without which nothing of an idle table could go; what was planned with it, None without."""
-    will_be = idle_checkpoint(log, env, asked.rules)
-    if will_be is None:
-        return None
-    foreseen = plan_cleanup(env, asked.rules, will_be=will_be)
-    try:
-        checkpoint(env)
-    except CheckpointError as error:
-        _LOGGER.warning("purge of %s goes on without a new checkpoint: %s", log.url, error)
-        return None
-    log.invalidate()
-    return foreseen
-
-
 def _cut_log(
     log: Log, env: Env, plan: Plan, asked: Asked, lease: Lease, runner: Runner, progress: Progress | None
 ) -> tuple[Plan, CleanupReport, str]:
@@ -186,7 +164,7 @@ def _cut_log(
     log.invalidate()
     # What is left of it for the log is theirs; so far this one has gone.
     cleaned = msgspec.structs.replace(cleaned, cut=None, failed={})
-    again = planned(log, env, asked, runner, progress, may_write=True, keep_log=True)
+    again = planned(log, env, asked, runner, progress, keep_log=True)
     if isinstance(again, str):
         return plan, cleaned, again
     plan = msgspec.structs.replace(again, log=plan.log)
@@ -228,7 +206,11 @@ def _carried_out(
         reason = _why_not(log, env, lease, asked, plan)
         if reason:
             break
-        head, more = named_since(log, head)
+        try:
+            head, more = named_since(log, head)
+        except MOVED as error:
+            reason = f"what was committed meanwhile cannot be read: run it again. {error}"
+            break
         named = named.union(more)
         whole, batch = batch.num_rows, batch.filter(pc.invert(named.hold(batch["path"])))
         became_live += whole - batch.num_rows
