@@ -2061,6 +2061,13 @@ BUGS = [
         BESIDE_TESTS,
     ),
     Bug(
+        "a purge takes its own mark for a reader",
+        TABLE + "maintenance/purge/planning.py",
+        ", but=None if mark is None else mark.key)",
+        ")",
+        BESIDE_TESTS,
+    ),
+    Bug(
         "a purge decides on data by more of the log than it cuts",
         TABLE + "maintenance/purge/planning.py",
         "told = reach(log, cleanup, runner,",

@@ -7,6 +7,7 @@ import itertools
 import re
 import threading
 
+import msgspec
 import pytest
 from tests.table.operate_world import Faulty, contents, grown, keys, new_table, orphan, splits
 from tests.world.store import InterruptedStore
@@ -15,6 +16,7 @@ import indextables
 from indextables.env import Env
 from indextables.errors import CheckpointInvalid, IndexTablesError, StoreUnavailable, VersionExpired, VersionNotFound
 from indextables.log.care import checkpoint, protect_version, protections
+from indextables.log.care.cleanup import clean_up
 from indextables.log.care.intents import INTENT_DIR, announce_sweep
 from indextables.log.care.opening import open_log
 from indextables.log.read.cache import LogCache
@@ -398,3 +400,54 @@ def test_a_checkpoint_of_which_nobody_knows_what_it_names_keeps_every_data_file(
     report = table.purge(older_than_hours=0.5, tx_log_retention_hours=24, force=True)
     assert lost in before == splits(table)
     assert f"version {late} may be read" in report.reason
+
+
+def test_a_purge_does_not_take_its_own_mark_for_a_reader():
+    """A cleaner was killed between the checkpoints below its cut and the version files."""
+    table, clock, lost = aged()
+    table.clean_up()
+    grown(table, clock, 12, days=_HALF_A_MINUTE, every=1)
+    lost = orphan(table, 2)
+    clock.advance(hours=2)
+
+    def others():
+        grown(table, clock, 6, days=_HALF_A_MINUTE, every=1)
+        cleaner = Faulty(
+            table._log.env, lambda method, key: method == "delete" and parse_key(key).kind == "version"
+        ).env
+        clean_up(msgspec.structs.replace(cleaner, options=cleaner.over(_BRIEF)))
+
+    store = Overtaken(table._log.env, others)
+    seen = Env(store, clock, table._log.env.options)
+    report = purge(open_log(seen), Purge(older_than_hours=0.05, force=True), runner=Threads(seen))
+    assert version_key(20) in keys(table)
+    assert state_key(24) not in keys(table)
+    assert not [reason for reason in report.kept if "reader" in reason or "keeps" in reason]
+    assert lost in report.files["path"].to_pylist()
+
+
+def test_a_purge_that_deletes_nothing_says_why():
+    for after, why in ((0.05, ""), (100.0, "others clean up this log")):
+        table, clock, _ = aged()
+        store = Overtaken(
+            table._log.env,
+            lambda table=table, clock=clock: (
+                grown(table, clock, 6, days=_HALF_A_MINUTE, every=1),
+                table.clean_up(),
+            ),
+        )
+        seen = Env(store, clock, table._log.env.options)
+        report = purge(open_log(seen), Purge(older_than_hours=after, force=True), runner=Threads(seen))
+        assert store.is_over
+        assert (report.deleted > 0) == (not why)
+        assert report.reason.startswith(why)
+
+
+def test_a_purge_of_which_every_delete_fails_says_why():
+    table, clock = new_table()
+    orphan(table, 1)
+    clock.advance(days=8)
+    seen = Faulty(table._log.env, lambda method, key: method == "delete" and key.endswith(".split")).env
+    report = purge(open_log(seen), Purge(), runner=Threads(seen))
+    assert (report.deleted, len(report.failed)) == (0, 1)
+    assert report.reason == "1 file could not be deleted"

@@ -30,14 +30,14 @@ from indextables.table.maintenance.purge.reachable import MOVED, Reach, is_same,
 from indextables.table.maintenance.truncate import truncated_at
 from indextables.table.running import Progress, Runner, Step
 
-__all__ = ["Asked", "Plan", "planned", "unknown_reader"]
+__all__ = ["THEIRS", "Asked", "Plan", "planned", "unknown_reader"]
 
 _ATTEMPTS = 3
 _KEPT_MS = 600_000
 """How long a purge that is killed at its plan keeps the log from being cut: no longer than its lease."""
 _RENEWED_S = 60.0
 _TASK = "purge"
-_THEIRS = "others clean up this log while it is purged: what is left of it is theirs"
+THEIRS = "others clean up this log while it is purged: what is left of it is theirs"
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -159,7 +159,7 @@ def _plan(
         # Before the data is decided: what stays of the log tells of files that stay, too.
         cleanup = only(cleanup, may_go or ())
     if mark is not None:
-        cleanup = msgspec.structs.replace(cleanup, cut=msgspec.structs.replace(cleanup.cut, reason=_THEIRS))
+        cleanup = msgspec.structs.replace(cleanup, cut=msgspec.structs.replace(cleanup.cut, reason=THEIRS))
     held = protections(env, asked.now_ms, table_id=known.table_id, but=None if mark is None else mark.key)
     snapshot = log.snapshot()
     if not is_same(snapshot, known):

@@ -44,7 +44,7 @@ from indextables.table.environment import table_env
 from indextables.table.maintenance.purge.deleting import BULK, delete
 from indextables.table.maintenance.purge.keys import Keys
 from indextables.table.maintenance.purge.plan import LISTED, Decision
-from indextables.table.maintenance.purge.planning import Asked, Plan, planned, unknown_reader
+from indextables.table.maintenance.purge.planning import THEIRS, Asked, Plan, planned, unknown_reader
 from indextables.table.maintenance.purge.reachable import MOVED, named_since
 from indextables.table.maintenance.purge.report import PurgeReport, rows_of
 from indextables.table.requests import Purge
@@ -167,7 +167,7 @@ def _cut_log(
     again = planned(log, env, asked, runner, progress, keep_log=True)
     if isinstance(again, str):
         return plan, cleaned, again
-    plan = msgspec.structs.replace(again, log=plan.log)
+    plan, cleaned = msgspec.structs.replace(again, log=plan.log), msgspec.structs.replace(cleaned, reason=THEIRS)
     return plan, cleaned, _why_not(log, env, lease, asked, plan)
 
 
@@ -297,15 +297,20 @@ def _report_of(
         "manifest": cleaned.manifests,
         "intent": tuple(plan.protections.expired if dry_run else intents or ()),
     }
+    files = pa.concat_tables([data, rows_of(of_log, plan.log.listing)])
+    failed = {**cleaned.failed, **(failed or {})}
+    reason = reason or plan.hindered
+    if not reason and failed and not files.num_rows:
+        reason = f"{len(failed)} {'file' if len(failed) == 1 else 'files'} could not be deleted"
     return PurgeReport(
         version=plan.snapshot.version,
         dry_run=dry_run,
-        files=pa.concat_tables([data, rows_of(of_log, plan.log.listing)]),
+        files=files,
         kept={key: count for key, count in plan.data.kept.items() if count},
-        failed={**cleaned.failed, **(failed or {})},
+        failed=failed,
         foreign=plan.foreign,
         cut=None if cleaned.cut is None else min(cleaned.cut, plan.oldest),
-        reason=reason or plan.hindered or ("" if cleaned.versions or data.num_rows else cleaned.reason),
+        reason=reason or ("" if files.num_rows else cleaned.reason or "nothing is old enough"),
     )
 
 
