@@ -2068,6 +2068,13 @@ BUGS = [
         BESIDE_TESTS,
     ),
     Bug(
+        "a reader that keeps the log is not told as the reason",
+        LOG + "care/retention.py",
+        "    if _cut_by(listing, msgspec.structs.replace(rules, keep_from=None), facts).at is None:\n",
+        "    if rules.keep_from >= 0:\n",
+        CLEANUP_TESTS,
+    ),
+    Bug(
         "a purge decides on data by more of the log than it cuts",
         TABLE + "maintenance/purge/planning.py",
         "told = reach(log, cleanup, runner,",

@@ -524,6 +524,30 @@ def test_what_a_live_reader_protects_stays_until_its_intent_is_over():
     held.release()
 
 
+@pytest.mark.parametrize(("version", "cut"), [(5, None), (15, 10)])
+def test_where_a_reader_alone_stands_in_the_way_the_reason_says_so(version, cut):
+    env = environment(RETENTION)
+    aged_log(env, 100)
+    with protect_version(env, version, ttl_ms=3_600_000):
+        report = clean_up(env)
+    assert report.cut == cut
+    assert report.reason == (f"a reader needs version {version}" if cut is None else "")
+
+
+def test_where_nothing_is_old_enough_a_reader_is_not_the_reason():
+    env = environment(RETENTION)
+    aged_log(env, 20)
+    with protect_version(env, 5, ttl_ms=3_600_000):
+        assert clean_up(env).reason == "nothing is old enough"
+
+
+def test_the_mark_of_a_purge_is_not_told_as_a_reader():
+    env = environment(RETENTION)
+    aged_log(env, 100)
+    with protect_version(env, 5, ttl_ms=3_600_000, task="purge"):
+        assert clean_up(env).reason.startswith("a purge at work keeps version 5 (")
+
+
 def test_an_intent_that_cannot_be_understood_stops_the_cleanup():
     env = environment(RETENTION)
     aged_log(env, 100)

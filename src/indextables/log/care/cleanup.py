@@ -130,8 +130,7 @@ def plan_cleanup(env: Env, rules: Rules, *, will_be: Foreseen | None = None) -> 
         if found.everything is not None:
             return CleanupPlan(table_id, Cut(at=None, reason=found.everything))
         if found.oldest_version is not None:
-            kept = found.oldest_version if rules.keep_from is None else min(rules.keep_from, found.oldest_version)
-            rules = msgspec.structs.replace(rules, keep_from=kept)
+            rules = msgspec.structs.replace(rules, keep_from=found.oldest_version, keeper=found.needs)
     going = {key for ref in collectable_left_overs(find_states(strangers), rules) for key in ref.keys}
     left_over = tuple(meta for meta in strangers if meta.key in going)
     if will_be is not None:

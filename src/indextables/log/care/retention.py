@@ -46,7 +46,10 @@ _CHECKPOINT_KINDS = frozenset(
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """The retention in milliseconds and numbers. `now_ms` is the store's clock, `keep_from` what readers protect."""
+    """The retention in milliseconds and numbers. `now_ms` is the store's clock, `keep_from` what readers protect.
+
+    `keeper` says for people who protects it.
+    """
 
     now_ms: int
     log_ms: int
@@ -56,6 +59,7 @@ class Rules(msgspec.Struct, frozen=True):
     checkpoint_ms: int
     manifest_ms: int
     keep_from: int | None = None
+    keeper: str = ""
 
     @classmethod
     def of(cls, options: Options, now_ms: int) -> Rules:
@@ -91,7 +95,19 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 def choose_cut(listing: Sequence[ObjectMeta], rules: Rules, facts: Callable[[StateRef], Candidate | None]) -> Cut:
-    """The cut for the log folder's `listing`; `facts` reads a checkpoint, None for one that cannot be used."""
+    """The cut for the log folder's `listing`; `facts` reads a checkpoint, None for one that cannot be used.
+
+    Where only `keep_from` stands in the way, the reason is whoever asks for that.
+    """
+    cut = _cut_by(listing, rules, facts)
+    if cut.at is not None or rules.keep_from is None:
+        return cut
+    if _cut_by(listing, msgspec.structs.replace(rules, keep_from=None), facts).at is None:
+        return cut
+    return Cut(at=None, reason=rules.keeper or f"a reader needs version {rules.keep_from}")
+
+
+def _cut_by(listing: Sequence[ObjectMeta], rules: Rules, facts: Callable[[StateRef], Candidate | None]) -> Cut:
     states = find_states(listing)
     slots = {f.version: meta for meta in listing if (f := parse_key(meta.key)) and f.kind == "version"}
     if not states:
