@@ -21,7 +21,7 @@ from indextables.log.care.intents import (
     protect_version,
     protections,
 )
-from indextables.log.care.leasing import Lease, acquire
+from indextables.log.care.leasing import Lease, acquire, holds
 from indextables.log.commit.create import create_table
 from indextables.options import Options
 from indextables.storage.memory import MemoryStore
@@ -134,6 +134,36 @@ def test_a_lease_whose_holder_is_gone_is_taken_over_and_the_old_holder_notices(e
         first.renew()
     first.release()
     assert second.is_held()
+
+
+def test_the_lease_of_a_table_that_was_dropped_is_not_that_of_the_next_one_in_its_place(env, clock):
+    """Numbers start again there."""
+    old = acquire(env, "purge")
+    env.store.delete_many([meta.key for meta in env.store.list_from("")])
+    new = acquire(env, "purge")
+    assert old.key == new.key
+    assert not old.is_held()
+    assert not holds(env, old.ticket)
+    with pytest.raises(StoreError, match="taken over"):
+        old.renew()
+    old.release()
+    assert new.is_held()
+    assert acquire(env, "purge") is None
+
+
+def test_a_lease_leaves_nothing_where_its_table_was_dropped(env, clock):
+    lease = acquire(env, "purge")
+    env.store.delete_many([lease.key])
+    lease.release()
+    assert not list(env.store.list_from(""))
+
+
+def test_a_lease_that_was_taken_over_leaves_no_file_of_its_own_behind(env, clock):
+    lease = acquire(env, "purge", ttl_ms=MINUTE)
+    clock.ms += 2 * MINUTE
+    taken = acquire(env, "purge", ttl_ms=MINUTE)
+    lease.release()
+    assert [meta.key for meta in env.store.list_from(INTENT_DIR)] == [taken.key]
 
 
 def test_the_numbers_of_a_lease_never_start_again_and_old_files_go(env):

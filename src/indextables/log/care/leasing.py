@@ -48,10 +48,14 @@ _LOGGER = logging.getLogger("indextables")
 
 
 class Ticket(msgspec.Struct, frozen=True):
-    """A lease as another process may look at it: its name and the number of its holder."""
+    """A lease as another process may look at it: its name, and the number and token of its holder.
+
+    Numbers start again where a table is dropped and another one is made in its place; tokens do not.
+    """
 
     name: str
     number: int
+    token: str
 
 
 def acquire(
@@ -94,7 +98,12 @@ def holds(env: Env, ticket: Ticket, *, spare_ms: int = 0) -> bool:
     """True if nobody has taken this lease over and it lasts for `spare_ms` more at least. Raises StoreError."""
     numbers = _numbers(env, ticket.name)
     mine = numbers.get(ticket.number)
-    return mine is not None and max(numbers) == ticket.number and not _is_over(env, mine, spare_ms)
+    if mine is None or max(numbers) != ticket.number:
+        return False
+    held = _content(env, mine)
+    if not isinstance(held, Intent) or held.token != ticket.token:
+        return False
+    return not _is_past(store_now_ms(env) + spare_ms, mine, held)
 
 
 def leases(env: Env) -> list[Holder]:
@@ -132,7 +141,7 @@ class Lease(Held):
 
     def __init__(self, env: Env, key: str, intent: Intent, name: str, number: int) -> None:
         super().__init__(env, key, intent)
-        self.ticket = Ticket(name, number)
+        self.ticket = Ticket(name, number, intent.token)
 
     @property
     def work(self) -> Work | None:
@@ -159,11 +168,21 @@ class Lease(Held):
         return self._env.store.head(self._key).modified_ms
 
     def release(self) -> None:
-        """Let the next one go ahead. The file stays, so that numbers never start again."""
+        """Let the next one go ahead. The file stays, so that numbers never start again; one that is gone stays gone."""
         try:
+            if not self._is_ours():
+                return
             self._env.store.put(self._key, encode(msgspec.structs.replace(self._intent, released=True)))
         except IndexTablesError as error:
             _LOGGER.warning("the lease %s of %s ends by itself: %s", self.ticket.name, self._env.store.url, error)
+
+    def _is_ours(self) -> bool:
+        """True if the file is there and this lease's: who took it over has deleted it, and so has who drops a table."""
+        try:
+            found = parse(self._env.store.get(self._key))
+        except ObjectNotFound:
+            return False
+        return isinstance(found, Intent) and found.token == self._intent.token
 
 
 def _numbers(env: Env, name: str) -> dict[int, ObjectMeta]:
@@ -181,11 +200,6 @@ def _lease_files(env: Env, start: str) -> Iterator[tuple[str, int, ObjectMeta]]:
         match = None if file is None else LEASE_ID.fullmatch(file.id or "")
         if match is not None:
             yield match[1], int(match[2]), meta
-
-
-def _is_over(env: Env, meta: ObjectMeta, spare_ms: int = 0) -> bool:
-    intent = _content(env, meta)
-    return intent is None or _is_past(store_now_ms(env) + spare_ms, meta, intent)
 
 
 def _content(env: Env, meta: ObjectMeta) -> Intent | str | None:
