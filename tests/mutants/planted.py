@@ -2089,6 +2089,13 @@ BUGS = [
         ("tests/log/test_intents.py",),
     ),
     Bug(
+        "the commit of a purge is followed by a cleanup",
+        TABLE + "maintenance/purge/verb.py",
+        "        Transaction(quiet, ",
+        "        Transaction(log, ",
+        BESIDE_TESTS,
+    ),
+    Bug(
         "a purge decides on data by more of the log than it cuts",
         TABLE + "maintenance/purge/planning.py",
         "told = reach(log, cleanup, runner,",

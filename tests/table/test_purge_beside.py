@@ -451,3 +451,19 @@ def test_a_purge_of_which_every_delete_fails_says_why():
     report = purge(open_log(seen), Purge(), runner=Threads(seen))
     assert (report.deleted, len(report.failed)) == (0, 1)
     assert report.reason == "1 file could not be deleted"
+
+
+def test_the_commit_of_a_purge_takes_no_version_that_the_purge_was_told_to_keep():
+    eager = {"checkpoint.interval": "1", "checkpoint.async": "false", "cleanup.enabled": "true"}
+    table, clock = new_table(**{**_BRIEF, **eager})
+    with table.protect():
+        grown(table, clock, 3)
+    lost = orphan(table, 1)
+    clock.advance(hours=2)
+    asked = {"older_than_hours": 1, "tx_log_retention_hours": 100, "force": True}
+    told, before = table.purge(dry_run=True, **asked), keys(table)
+    report = table.purge(**asked)
+    assert report.files["path"].to_pylist() == told.files["path"].to_pylist() == [lost]
+    assert before - keys(table) == {lost}
+    assert table.refresh().history(1)["operation"].to_pylist() == ["PURGE"]
+    assert contents(table, range(table.version + 1))

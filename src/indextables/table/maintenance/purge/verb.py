@@ -34,6 +34,7 @@ from indextables.log.care import (
     anchors,
     carry_out,
     listed,
+    open_log,
     protections,
     who_holds,
 )
@@ -315,13 +316,18 @@ def _report_of(
 
 
 def _tell_history(log: Log, report: PurgeReport, parameters: dict[str, str | None]) -> None:
-    """One commit that says what went, if anything did. The files are gone whether or not it can be written."""
+    """One commit that says what went, if anything did. The files are gone whether or not it can be written.
+
+    It is followed by no cleanup: that would go by the table's retention, not by what was asked for.
+    """
     if not report.deleted and not report.failed:
         return
     kinds = ("split", "vector", "version", "state", "manifest")
     metrics: dict[str, str | None] = {f"num{kind.capitalize()}sDeleted": str(report.count(kind)) for kind in kinds}
     metrics |= {"numFailed": str(len(report.failed)), "bytesDeleted": str(report.bytes)}
+    options = log.env.options.also({opt.CLEANUP_ENABLED.key: False})
+    quiet = open_log(msgspec.structs.replace(log.env, options=options))
     try:
-        Transaction(log, operation="PURGE", parameters=parameters, metrics=metrics).commit_or_raise()
+        Transaction(quiet, operation="PURGE", parameters=parameters, metrics=metrics).commit_or_raise()
     except IndexTablesError as error:
         _LOGGER.warning("the purge of %s is not in its history: %s", log.url, error)
