@@ -1476,8 +1476,8 @@ BUGS = [
     Bug(
         "purge reads no further than the newest checkpoint",
         TABLE + "maintenance/purge/reachable.py",
-        "named.keys.union(keys, Keys(added))",
-        "named.keys.union(Keys(added))",
+        "named.keys.union(keys, Keys(added, added_below))",
+        "named.keys.union(Keys(added, added_below))",
         PURGE_TESTS + INCIDENT_TESTS,
     ),
     Bug(
@@ -2094,6 +2094,13 @@ BUGS = [
         "        Transaction(quiet, ",
         "        Transaction(log, ",
         BESIDE_TESTS,
+    ),
+    Bug(
+        "a purge reads no version below one that is lost",
+        TABLE + "maintenance/purge/reachable.py",
+        "    below = _readable_below(slots, {ref.version for ref in states}, first)\n",
+        "    below: list[int] = []\n",
+        PURGE_PARTS_TESTS,
     ),
     Bug(
         "a purge decides on data by more of the log than it cuts",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.state.logs import with_options
-from tests.table.operate_world import new_table, orphan, purge_of
+from tests.table.operate_world import contents, new_table, orphan, purge_of
 from tests.world.commits import overwrite
 
+from indextables.errors import IndexTablesError
 from indextables.log.wire.actions import Add, DeletionVector
 from indextables.log.wire.arrays import text_array
 from indextables.log.wire.names import version_key
@@ -64,11 +67,29 @@ def test_what_a_state_that_stands_alone_names_stays():
     table = grown_wide(40)
     log = table._log
     named = set(log.snapshot(30).files["path"].to_pylist())
-    log.env.store.delete_many([version_key(31)])
+    # Nothing but that state tells of its version.
+    log.env.store.delete_many([version_key(version) for version in range(26, 32)])
     for many in (1, 1_000_000):
         report = purge_of(with_options(log.env, state_filesInMemory=many), dry_run=True)
         assert report.count("split") > 0
         assert not named & set(report.files["path"].to_pylist())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", [[31], [0, 31], [2, 31, 33]])
+def test_versions_below_one_that_is_lost_keep_their_files(lost):
+    """They are read from the checkpoint below them, or from version 0."""
+    table = grown_wide(40)
+    log = table._log
+    log.env.store.delete_many([version_key(version) for version in lost])
+    log.invalidate()
+    before = {}
+    for version in range(41):
+        with contextlib.suppress(IndexTablesError):
+            before |= contents(table, [version])
+    assert len(before) > 20
+    purge_of(log.env, older_than_hours=24)
+    assert contents(table, before) == before
 
 
 @given(st.sets(st.text(max_size=9)), st.sets(st.text(max_size=9)), st.lists(st.text(max_size=9)))

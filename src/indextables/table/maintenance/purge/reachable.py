@@ -108,8 +108,31 @@ def reach(
         units += _units(cut, rule, adds=False)
     added, removed, removed_ms, stamps = _read(runner, units, progress)
     confirm(log.env, sorted(stamps, key=lambda stamp: stamp.version))
+    below = _readable_below(slots, {ref.version for ref in states}, first)
+    # No chain of tokens leads to these: they only keep files, and let none go.
+    units = _units([(version, slots[version]) for version in below], rule, adds=True)
+    added_below, removed_below, removed_below_ms, _ = _read(runner, units, progress)
     named = told[1] if is_same(told[0], snapshot) else named_by(snapshot, log.url)
-    return Reach(snapshot, oldest, named.keys.union(keys, Keys(added)), removed, removed_ms, doubt)
+    return Reach(
+        snapshot,
+        min([oldest, *below]),
+        named.keys.union(keys, Keys(added, added_below)),
+        np.concatenate((removed, removed_below)),
+        np.concatenate((removed_ms, removed_below_ms)),
+        doubt,
+    )
+
+
+def _readable_below(slots: Collection[int], states: Collection[int], first: int) -> list[int]:
+    """The versions below `first`, in order, that can be read from their files and what is below them. Pure.
+
+    Between them and `first` a version file is lost.
+    """
+    found: list[int] = []
+    for version in sorted(slot for slot in slots if slot < first):
+        if version == 0 or version - 1 in states or (found and found[-1] == version - 1):
+            found.append(version)
+    return found
 
 
 def _is_there(env: Env, version: int, gone: Collection[str]) -> bool:
