@@ -435,9 +435,9 @@ def segments(env: Env, known: Known, version: int) -> Iterator[LogSegment]:
     """
     there = range(known.first, known.head + 1)
     url = env.store.url
-    states = list(known.states)
+    states: Sequence[StateRef] = known.states
     if not env.options[opt.CHECKPOINT_ENABLED] and known.first == 0:
-        states = []
+        states = ()
     segment = build_segment(version, there, states, url, head=known.head)
     yield segment
     while segment.base is not None:

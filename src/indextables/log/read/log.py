@@ -431,7 +431,7 @@ class Log:
         else:
             contents = self._versions.read_from(base.version, anchor, version)
         told = check_newest(self.env, contents) if is_new else None
-        if contents and is_new and version < known.head and all(ref.version < version for ref in known.states):
+        if contents and is_new and version < known.head and known.state_below(known.head) < version:
             check_above(self.env, contents[-1])
         opened = OpenedState() if found is None else found.opened
         protocol, metadata = header_above(self.env, self._versions, known, version, base, contents, opened)

@@ -84,7 +84,7 @@ class Known(msgspec.Struct, frozen=True):
 
     def state_below(self, version: int) -> int:
         """The version of the newest checkpoint at or below one, -1 if none is known."""
-        return max((ref.version for ref in self.states if ref.version <= version), default=-1)
+        return next((ref.version for ref in self.states if ref.version <= version), -1)
 
     def etag_of(self, version: int) -> str | None:
         """What tells the file of the newest version from another of that name, seen before the file was read.

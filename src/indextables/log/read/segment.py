@@ -48,15 +48,16 @@ def head_of(versions: Sequence[int], states: Sequence[StateRef], url: str, *, st
 def build_segment(
     version: int, versions: Collection[int], states: Sequence[StateRef], url: str, *, head: int
 ) -> LogSegment:
-    """The files of `version` of a table whose newest version is `head`. Only states at or below it are used.
+    """The files of `version` of a table whose newest version is `head`, by the first state at or below it.
 
+    `states` are ordered, newest first: of the many that retention keeps few are looked at.
     Raises VersionNotFound above the head or below 0, LogGap for a hole that a later version proves, VersionExpired
     where cleanup took what the version needs.
     """
     if not 0 <= version <= head:
         message = f"version {version} does not exist at {url}: the newest is {head}"
         raise VersionNotFound(message, version=version, latest=head, url=url)
-    base = max((state for state in states if state.version <= version), key=lambda state: state.version, default=None)
+    base = next((state for state in states if state.version <= version), None)
     first = 0 if base is None else base.version + 1
     there = versions if isinstance(versions, (set, frozenset, range)) else set(versions)
     missing = next((number for number in range(first, version + 1) if number not in there), None)
