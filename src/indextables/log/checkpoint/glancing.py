@@ -20,8 +20,8 @@ from indextables.log.wire import StateRef, TokenWindow
 
 __all__ = ["Glance", "glance", "glances"]
 
-_MAX_BYTES = 32 << 20
-_ENTRY_BYTES, _NAME_BYTES = 600, 180
+_MAX_BYTES = 16 << 20
+_ENTRY_BYTES = 1_500
 
 _SETTLED_MS = 10_000
 """A file that is younger is not remembered: on a disk whose clock ticks slowly another may come that looks the same."""
@@ -35,17 +35,18 @@ class Glance(msgspec.Struct, frozen=True):
 
     table_id: str | None = None
     tokens: TokenWindow | None = None
-    manifests: dict[str, int | None] = {}
+    manifests: frozenset[str] = frozenset()
     is_cut: bool = False
 
 
 _Key = tuple[type, Hashable, int, str, tuple[str, ...], str, int, int]
-_Kept = tuple[Glance, Ambient]
-"""With the ambient that the key names by its address, so that no other one gets that."""
+_Kept = tuple[Glance, str, Ambient]
+"""A glance without manifests, their keys as one text, and the ambient that the key of the entry names by its address,
+so that no other one gets that."""
 
 
 def _size(kept: _Kept) -> int:
-    return _ENTRY_BYTES + _NAME_BYTES * len(kept[0].manifests)
+    return _ENTRY_BYTES + len(kept[1])
 
 
 _GLANCES: cachetools.LRUCache[_Key, _Kept] = cachetools.LRUCache(_MAX_BYTES, getsizeof=_size)
@@ -60,10 +61,10 @@ def glance(env: Env, ref: StateRef) -> Glance:
     with _MEMORY.lock:
         known = _GLANCES.get(key)
     if known is not None:
-        return known[0]
+        return msgspec.structs.replace(known[0], manifests=frozenset(known[1].split("\0")) - {""})
     found = _read(env, ref)
     tokens = None if found.tokens is None else found.tokens.last(1)
-    kept = msgspec.structs.replace(found, tokens=tokens, is_cut=True), env.ambient
+    kept = Glance(found.table_id, tokens, is_cut=True), "\0".join(found.manifests), env.ambient
     if env.ambient.now_ms() - ref.modified_ms >= _SETTLED_MS and _size(kept) <= _MAX_BYTES:
         with _MEMORY.lock:
             _GLANCES[key] = kept
@@ -91,7 +92,7 @@ def _glanced(env: Env, ref: StateRef) -> Glance:
 
 def _read(env: Env, ref: StateRef) -> Glance:
     found = inspect_state(env, ref)
-    return Glance(found.table_id, found.tokens, found.manifests)
+    return Glance(found.table_id, found.tokens, frozenset(found.manifests))
 
 
 def _forget(url: str) -> int:
@@ -113,7 +114,7 @@ _MEMORY = process.declare(
         name="glanced checkpoints",
         where=f"{__name__}._GLANCES",
         key="store with its credentials, URL of the table; keys, etag, size and time of the checkpoint",
-        bound="32 MiB, by the manifests that they name",
+        bound="16 MiB, by the manifests that they name",
         fork="the child keeps them: they are about files that do not change",
         ends="never wrong: a file that was replaced has another etag; dropped by `invalidate_caches`",
         clear=_clear,
