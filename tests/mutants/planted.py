@@ -1214,6 +1214,13 @@ BUGS = [
         ON_WRITE_TESTS,
     ),
     Bug(
+        "a purge does not renew its lease while it plans",
+        TABLE + "maintenance/purge/verb.py",
+        "        progress = renewing(env, lease.renew_if_held, progress)\n",
+        "",
+        ("tests/table/test_purge_beside.py::test_a_purge_whose_plan_takes_longer_than_its_lease_keeps_the_lease",),
+    ),
+    Bug(
         "purge takes files that older versions need",
         TABLE + "maintenance/purge/planning.py",
         "        data = _decided(found, _claims_of(told, held), asked)\n",
@@ -2056,8 +2063,8 @@ BUGS = [
     Bug(
         "a purge does not renew its mark while it plans",
         TABLE + "maintenance/purge/planning.py",
-        "            mark.renew()\n",
-        "",
+        "renewing(env, mark.renew, progress)",
+        "progress",
         BESIDE_TESTS,
     ),
     Bug(

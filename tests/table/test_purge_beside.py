@@ -101,6 +101,26 @@ def test_a_cleanup_that_is_faster_does_not_keep_data_from_going():
     assert not marks(table)
 
 
+class Slow(Threads):
+    """Each job takes ten minutes."""
+
+    def __init__(self, table, clock):
+        super().__init__(table._log.env)
+        self._clock = clock
+
+    def run(self, job, units):
+        answers = super().run(job, units)
+        self._clock.advance(seconds=600)
+        return answers
+
+
+def test_a_purge_whose_plan_takes_longer_than_its_lease_keeps_the_lease():
+    table, clock, lost = aged()
+    report = purge(open_log(table._log.env), Purge(older_than_hours=0.05, force=True), runner=Slow(table, clock))
+    assert report.reason == ""
+    assert lost not in keys(table)
+
+
 @pytest.mark.slow
 def test_a_table_that_is_made_anew_meanwhile_loses_nothing_to_a_purge_of_the_one_before():
     for at in itertools.count(1, 5):

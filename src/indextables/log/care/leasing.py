@@ -159,6 +159,11 @@ class Lease(Held):
             raise StoreError(message, key=self._key)
         super().renew()
 
+    def renew_if_held(self) -> None:
+        """As `renew`; where somebody has taken it over, nothing is done. Raises StoreError."""
+        if self.is_held():
+            super().renew()
+
     def is_held(self, *, spare_ms: int = 0) -> bool:
         """As `holds`."""
         return holds(self._env, self.ticket, spare_ms=spare_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
@@ -30,7 +30,7 @@ from indextables.table.maintenance.purge.reachable import MOVED, Reach, is_same,
 from indextables.table.maintenance.truncate import truncated_at
 from indextables.table.running import Progress, Runner, Step
 
-__all__ = ["THEIRS", "Asked", "Plan", "planned", "unknown_reader"]
+__all__ = ["THEIRS", "Asked", "Plan", "planned", "renewing", "unknown_reader"]
 
 _ATTEMPTS = 3
 _KEPT_MS = 600_000
@@ -94,7 +94,7 @@ def planned(
             with _log_kept(log, env) as mark:
                 if isinstance(mark, str):
                     return mark
-                return _plan(log, env, asked, runner, _renewing(env, mark, progress), mark=mark)
+                return _plan(log, env, asked, runner, renewing(env, mark.renew, progress), mark=mark)
         except MOVED as error:
             log.invalidate()
             found = frozenset(meta.key for meta in list_checkpoints(env))
@@ -125,14 +125,14 @@ def _log_kept(log: Log, env: Env) -> Iterator[Protection | str]:
         yield kept
 
 
-def _renewing(env: Env, mark: Protection, progress: Progress | None) -> Progress:
-    """The same progress; with each step that comes long after the one before, the mark lives anew."""
+def renewing(env: Env, renew: Callable[[], object], progress: Progress | None) -> Progress:
+    """The same progress; `renew` is called with each step that comes long after the one before."""
     renewed_s = env.ambient.monotonic()
 
     def step(done: Step) -> None:
         nonlocal renewed_s
         if env.ambient.monotonic() - renewed_s > _RENEWED_S:
-            mark.renew()
+            renew()
             renewed_s = env.ambient.monotonic()
         if progress is not None:
             progress(done)

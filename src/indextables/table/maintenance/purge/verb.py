@@ -45,7 +45,7 @@ from indextables.table.environment import table_env
 from indextables.table.maintenance.purge.deleting import BULK, delete
 from indextables.table.maintenance.purge.keys import Keys
 from indextables.table.maintenance.purge.plan import LISTED, Decision
-from indextables.table.maintenance.purge.planning import THEIRS, Asked, Plan, planned, unknown_reader
+from indextables.table.maintenance.purge.planning import THEIRS, Asked, Plan, planned, renewing, unknown_reader
 from indextables.table.maintenance.purge.reachable import MOVED, named_since
 from indextables.table.maintenance.purge.report import PurgeReport, rows_of
 from indextables.table.requests import Purge
@@ -103,6 +103,7 @@ def purge(
         return _nothing_done(log, reason)
     with lease:
         _check_stepped_clock(env, lease, asked.now_ms)
+        progress = renewing(env, lease.renew_if_held, progress)
         plan = planned(log, env, asked, runner, progress)
         if isinstance(plan, str):
             return _nothing_done(log, plan)
