@@ -176,7 +176,8 @@ def _named_since(log: Log, version: int) -> tuple[int, Keys]:
         for number in sorted(number for number in states if number <= base):
             files = log.snapshot(number)
             named = named.union(Named(files.gathered(lambda files: key_hashes(files, log.url, rule))).keys)
-        contents = log.read_versions(range(max(first, start), newest + 1))
+        # A slot at or below the base may have been filled by a sleeper since.
+        contents = log.read_versions(range(max(first, base + 1), newest + 1))
     hashes = [hashes_of(data_keys(content.under(rule).adds, log.url, rule)) for content in contents]
     return newest, named.union(Keys(*hashes))
 
