@@ -28,7 +28,17 @@ from indextables.log.checkpoint.avro import (
     read_list,
     write_increment,
 )
-from indextables.log.read import anchor, by_anchor, check_newest, confirm, follows, header_after, live_files, table_of
+from indextables.log.read import (
+    anchor,
+    by_anchor,
+    check_newest,
+    confirm,
+    follows,
+    header_after,
+    live_files,
+    read_contents,
+    table_of,
+)
 from indextables.log.wire import (
     FileIdentity,
     StateHeader,
@@ -36,7 +46,6 @@ from indextables.log.wire import (
     VersionContent,
     bool_array,
     combined,
-    decode_version,
     empty_files,
     identity,
     token_of,
@@ -112,11 +121,7 @@ def file_of(env: Env, version: int) -> FileIdentity | None:
 
 def read_tail(env: Env, base: int, version: int) -> list[VersionContent]:
     """The versions after `base` up to `version`. Raises LogCorrupt, ObjectNotFound, StoreError."""
-
-    def read(number: int) -> VersionContent:
-        return decode_version(env.store.get(version_key(number)), number, root_url=env.store.url)
-
-    return list(env.ambient.map("versions", read, range(base + 1, version + 1)))
+    return read_contents(env, range(base + 1, version + 1))
 
 
 def _touched(env: Env, ref: StateRef, base: StateList, tail: Sequence[VersionContent]) -> pa.Table:

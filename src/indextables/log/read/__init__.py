@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from indextables.log.read.reduce import ReducedContent, dump_run, load_run, reduce_versions
     from indextables.log.read.segment import gap, head_of
     from indextables.log.read.tokens import Survey, Told, identity_of, newest_tokens
-    from indextables.log.read.versions import Stamp, read_stamp
+    from indextables.log.read.versions import Stamp, read_contents, read_stamp
 
 __all__ = [
     "ANOTHER_HISTORY",
@@ -65,6 +65,7 @@ __all__ = [
     "newest_tokens",
     "oldest_version",
     "read_check_file",
+    "read_contents",
     "read_stamp",
     "reduce_versions",
     "replay",
@@ -92,6 +93,6 @@ if not TYPE_CHECKING:
             "reduce": ("ReducedContent", "dump_run", "load_run", "reduce_versions"),
             "segment": ("gap", "head_of"),
             "tokens": ("Survey", "Told", "identity_of", "newest_tokens"),
-            "versions": ("Stamp", "read_stamp"),
+            "versions": ("Stamp", "read_contents", "read_stamp"),
         },
     )

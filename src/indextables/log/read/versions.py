@@ -21,11 +21,13 @@ from indextables.log.wire import (
     commit_info_of,
     crc32c,
     decode_version,
+    decode_versions,
+    is_small,
     version_key,
 )
 from indextables.storage.store import Noted
 
-__all__ = ["ReadTail", "Stamp", "Versions", "read_stamp"]
+__all__ = ["ReadTail", "Stamp", "Versions", "read_contents", "read_stamp"]
 
 ReadTail: TypeAlias = Callable[[Sequence[int]], Sequence[ReducedContent] | None]
 
@@ -48,6 +50,24 @@ def read_stamp(env: Env, version: int) -> Stamp:
     """Who wrote a version and when, not confirmed. Raises ObjectNotFound, LogCorrupt, LimitExceeded, StoreError."""
     data = env.store.get(version_key(version))
     return Stamp(version, commit_info_of(data, version), crc32c(data))
+
+
+def read_contents(env: Env, versions: Sequence[int]) -> list[VersionContent]:
+    """The content of versions as their files have it: whoever asks confirms it.
+
+    Files are read side by side; a large one is decoded as soon as it is there, small ones are decoded together.
+    Raises ObjectNotFound for one that is not there, LogCorrupt, LimitExceeded, PathEscape, StoreError.
+    """
+    url = env.store.url
+
+    def one(version: int) -> bytes | VersionContent:
+        data = env.store.get(version_key(version))
+        return data if is_small(data) else decode_version(data, version, root_url=url)
+
+    read = list(zip(versions, env.ambient.map("versions", one, versions), strict=True))
+    small = [(version, data) for version, data in read if isinstance(data, bytes)]
+    decoded = iter(decode_versions(small, root_url=url))
+    return [next(decoded) if isinstance(data, bytes) else data for _, data in read]
 
 
 class Versions:
@@ -146,12 +166,22 @@ class Versions:
         if len(known) == len(versions):
             return [known[version] for version in versions], frozenset(known)
 
-        def one(version: int) -> VersionContent:
-            return known.get(version) or self._read(version, files=files)
-
+        missing = [version for version in versions if version not in known]
         if not self._memory.reads_at_once:
-            return [one(version) for version in versions], frozenset(known)
-        return list(self.env.ambient.map("versions", one, versions)), frozenset(known)
+            read = [self._read(version, files=files) for version in missing]
+        elif files:
+            read = self._read_together(missing)
+        else:
+            read = list(self.env.ambient.map("versions", lambda version: self._read(version, files=False), missing))
+        contents = known | dict(zip(missing, read, strict=True))
+        return [contents[version] for version in versions], frozenset(known)
+
+    def _read_together(self, versions: Sequence[int]) -> list[VersionContent]:
+        try:
+            return read_contents(self.env, versions)
+        except LogCorrupt:
+            # A short or damaged answer is no damaged file: the second look decides.
+            return [self._read(version) for version in versions]
 
     def _read(self, version: int, *, files: bool = True, noted: Noted | None = None) -> VersionContent:
         key, url = version_key(version), self.env.store.url

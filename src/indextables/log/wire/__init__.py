@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Protocol,
         Remove,
         Txn,
+        engine_info,
     )
     from indextables.log.wire.admit import admitted
     from indextables.log.wire.arrays import (
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
         text_array,
         validity,
     )
-    from indextables.log.wire.author import engine_info
     from indextables.log.wire.codec import (
         REMOVES_SCHEMA,
         VersionContent,
@@ -166,6 +166,7 @@ if TYPE_CHECKING:
         header_fields,
         token_of,
     )
+    from indextables.log.wire.together import decode_versions, is_small
 
 __all__ = [
     "ADD_FIELDS",
@@ -268,6 +269,7 @@ __all__ = [
     "crcfile",
     "decode_path",
     "decode_version",
+    "decode_versions",
     "empty_files",
     "encode_path",
     "encode_version",
@@ -284,6 +286,7 @@ __all__ = [
     "int64_values",
     "intent_key",
     "is_foreign",
+    "is_small",
     "json_checkpoint_key",
     "json_checkpoint_part_key",
     "key_of",
@@ -345,6 +348,7 @@ if not TYPE_CHECKING:
                 "Protocol",
                 "Remove",
                 "Txn",
+                "engine_info",
             ),
             "admit": ("admitted",),
             "arrays": (
@@ -358,7 +362,6 @@ if not TYPE_CHECKING:
                 "text_array",
                 "validity",
             ),
-            "author": ("engine_info",),
             "codec": (
                 "REMOVES_SCHEMA",
                 "VersionContent",
@@ -489,5 +492,6 @@ if not TYPE_CHECKING:
                 "header_fields",
                 "token_of",
             ),
+            "together": ("decode_versions", "is_small"),
         },
     )

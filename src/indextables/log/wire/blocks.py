@@ -52,14 +52,18 @@ class Block:
     """Whole lines of a version file whose form is checked.
 
     `places` are the lines that are not blank, counted from 0 in this block; `kinds` says what each of them is.
+    `is_checked` says that each line was checked by itself, keys included.
     """
 
-    def __init__(self, data: bytes, version: int, first_line: int, kinds: Ints, places: Ints) -> None:
+    def __init__(
+        self, data: bytes, version: int, first_line: int, kinds: Ints, places: Ints, *, is_checked: bool
+    ) -> None:
         self.data = data
         self.version = version
         self.first_line = first_line
         self.kinds = kinds
         self.places = places
+        self.is_checked = is_checked
 
     @cached_property
     def spans(self) -> tuple[Ints, Ints]:
@@ -89,7 +93,7 @@ class Block:
             struct, lines = _chosen(batch.column(name), chosen), self.first_line + self.places[chosen]
             self._check_required(code, struct, lines)
             found[code] = (struct, lines)
-        if len(self.kinds) > FEW_LINES:
+        if not self.is_checked:
             self._check_keys([struct for struct, _ in found.values()])
             for struct, lines in found.values():
                 self._check_maps(struct, lines)

@@ -53,9 +53,14 @@ from indextables.log.wire.protocol import path_rule
 
 __all__ = [
     "MAX_OTHER_LINES",
+    "NO_ADDS",
+    "NO_REMOVES",
     "REMOVES_SCHEMA",
+    "SMALL_BYTES",
     "WRAPPERS",
+    "OnDisk",
     "VersionContent",
+    "VersionReader",
     "check_numbers",
     "check_version",
     "commit_info_of",
@@ -63,6 +68,8 @@ __all__ = [
     "encode_version",
     "in_order",
     "raw_lines",
+    "rows_of_adds",
+    "rows_of_removes",
     "under_rule",
 ]
 
@@ -179,7 +186,7 @@ def decode_version(data: bytes, version: int, *, root_url: str = "", files: bool
     Raises LogCorrupt (with `version` and `line`), LimitExceeded, PathEscape.
     """
     # Who lost a race against a small version reads it again as a part of the table, and with the next checkpoint.
-    if files and len(data) <= _SMALL_BYTES:
+    if files and len(data) <= SMALL_BYTES:
         return _decoded_lately(data, version, root_url)
     return _decoded(data, version, root_url, files=files)
 
@@ -190,7 +197,7 @@ def _decoded_lately(data: bytes, version: int, root_url: str) -> VersionContent:
 
 
 def _decoded(data: bytes, version: int, root_url: str, *, files: bool) -> VersionContent:
-    reader = _Reader(version, root_url, files=files)
+    reader = VersionReader(version, root_url, files=files)
     try:
         for block in line_blocks(data, lambda reason: corrupt(version, None, reason)):
             reader.feed(block)
@@ -222,7 +229,7 @@ def commit_info_of(data: bytes, version: int) -> CommitInfo | None:
     start = first_bytes(data, _FIRST_LINE_BYTES, lambda reason: corrupt(version, None, reason))
     line, newline, _ = start.partition(b"\n")
     if newline and line.startswith(b'{"commitInfo":'):
-        reader = _Reader(version, "", files=False)
+        reader = VersionReader(version, "", files=False)
         reader.feed(line + newline)
         return reader.finish(data).commit_info
     return decode_version(data, version, files=False).commit_info
@@ -239,8 +246,8 @@ def raw_lines(data: bytes) -> list[bytes]:
 
 _FIRST_LINE_BYTES = 1 << 20
 
-_NO_ADDS = pa.Table.from_batches([], schema=FILES_SCHEMA)  # empty_table() would import pandas
-_NO_REMOVES = pa.Table.from_batches([], schema=REMOVES_SCHEMA)
+NO_ADDS = pa.Table.from_batches([], schema=FILES_SCHEMA)  # empty_table() would import pandas
+NO_REMOVES = pa.Table.from_batches([], schema=REMOVES_SCHEMA)
 
 _compress = compress
 
@@ -261,10 +268,10 @@ _ONCE = ("commitInfo", "protocol", "metaData")
 
 # Lines that are neither add nor remove cost a Python object each.
 MAX_OTHER_LINES = 1_000_000
-_SMALL_BYTES = 16 << 10
+SMALL_BYTES = 16 << 10
 
 
-class _Reader:
+class VersionReader:
     """Collects the blocks of one version file."""
 
     def __init__(self, version: int, root_url: str, *, files: bool) -> None:
@@ -277,7 +284,7 @@ class _Reader:
         self.small: dict[str, list[Any]] = {name: [] for name in _SMALL}
         self.rows: dict[int, list[Rows]] = {ADD: [], REMOVE: []}
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> Block:
         """Take in the next whole lines. Raises as `decode_version`."""
         if b"\r" in data or b"\x00" in data:
             reason = "it holds carriage returns or NUL bytes, so that it is not a JSON lines file"
@@ -294,27 +301,41 @@ class _Reader:
             if longest > MAX_LINE_BYTES:
                 raise line_too_long(longest)
         places = np.arange(count) if len(lines) == count else self._places(data, len(lines), count)
-        block = Block(data, self.version, self.line, self._kinds(lines, places), places)
+        few = len(lines) <= FEW_LINES
+        block = Block(data, self.version, self.line, self._kinds(lines, places), places, is_checked=few)
         self._feed_small(block, lines)
         if self.files:
             for code, rows in block.read_rows().items():
                 self.rows[code].append(rows)
         self.line += count
         self.actions += len(lines)
+        return block
 
     def finish(self, stored: bytes) -> VersionContent:
         """The checked content. Raises as `decode_version`."""
+        content = self.head(stored)
+        adds = [self._adds(struct, numbers, content.timestamp_ms) for struct, numbers in self.rows[ADD]]
+        removes = [self._removes(struct, numbers) for struct, numbers in self.rows[REMOVE]]
+        whole = msgspec.structs.replace(
+            content,
+            adds=pa.Table.from_batches(adds, schema=FILES_SCHEMA) if adds else NO_ADDS,
+            removes=pa.Table.from_batches(removes, schema=REMOVES_SCHEMA) if removes else NO_REMOVES,
+        )
+        return msgspec.structs.replace(whole, on_disk=self._on_disk(whole))
+
+    def head(self, stored: bytes) -> VersionContent:
+        """The checked content without its adds and removes. Raises as `decode_version`."""
         if not self.actions:
             raise corrupt(self.version, None, "it is empty")
         info, protocol, metadata = (next(iter(self.small[name]), None) for name in _ONCE)
         check_version(info, self.version)
-        content = VersionContent(
+        return VersionContent(
             version=self.version,
             commit_info=info,
             protocol=protocol,
             metadata=metadata,
-            adds=_NO_ADDS,
-            removes=_NO_REMOVES,
+            adds=NO_ADDS,
+            removes=NO_REMOVES,
             txns=tuple(self.small["txn"]),
             domains=tuple(self.small["domainMetadata"]),
             skips=tuple(self._skip(skip) for skip in self.small["mergeskip"]),
@@ -322,14 +343,6 @@ class _Reader:
             stored_bytes=len(stored),
             crc32c=int(google_crc32c.value(stored)),
         )
-        adds = [self._adds(struct, numbers, content.timestamp_ms) for struct, numbers in self.rows[ADD]]
-        removes = [self._removes(struct, numbers) for struct, numbers in self.rows[REMOVE]]
-        whole = msgspec.structs.replace(
-            content,
-            adds=pa.Table.from_batches(adds, schema=FILES_SCHEMA) if adds else _NO_ADDS,
-            removes=pa.Table.from_batches(removes, schema=REMOVES_SCHEMA) if removes else _NO_REMOVES,
-        )
-        return msgspec.structs.replace(whole, on_disk=self._on_disk(whole))
 
     def _on_disk(self, content: VersionContent) -> OnDisk | PathEscape | None:
         """The paths as they are on the disk, None where that is the same."""
@@ -413,20 +426,12 @@ class _Reader:
         return action
 
     def _adds(self, struct: pa.StructArray, lines: Ints, timestamp_ms: int | None) -> pa.RecordBatch:
-        columns = dict(zip((field.name for field in struct.type), struct.flatten(), strict=True))
-        columns["path"] = self._paths(columns["path"], lines)
-        if columns["hasFooterOffsets"].null_count:
-            columns["hasFooterOffsets"] = bool_array(bool_values(columns["hasFooterOffsets"]))
-        columns["addedAtVersion"] = constant(self.version, len(struct))
-        columns["addedAtLine"] = int64_array(lines)
-        columns["addedAtTimestamp"] = constant(timestamp_ms, len(struct))
-        return pa.RecordBatch.from_arrays([columns[name] for name in FILES_SCHEMA.names], schema=FILES_SCHEMA)
+        paths = self._paths(struct.field("path"), lines)
+        numbers = constant(self.version, len(struct)), int64_array(lines), constant(timestamp_ms, len(struct))
+        return rows_of_adds(struct, paths, *numbers)
 
     def _removes(self, struct: pa.StructArray, lines: Ints) -> pa.RecordBatch:
-        columns = dict(zip((field.name for field in struct.type), struct.flatten(), strict=True))
-        columns["path"] = self._paths(columns["path"], lines)
-        columns["line"] = int64_array(lines)
-        return pa.RecordBatch.from_arrays([columns[name] for name in REMOVES_SCHEMA.names], schema=REMOVES_SCHEMA)
+        return rows_of_removes(struct, self._paths(struct.field("path"), lines), int64_array(lines))
 
     def _paths(self, paths: pa.Array, lines: Ints) -> pa.Array:
         try:
@@ -445,6 +450,25 @@ class _Reader:
     def _escaped(self, error: PathEscape, line: int | None) -> IndexTablesError:
         where = f"version {self.version}" if line is None else f"line {line} of version {self.version}"
         return PathEscape(f"{where}: {error}", **{**error.details, "version": self.version, "line": line})
+
+
+def rows_of_adds(
+    struct: pa.StructArray, paths: pa.Array, versions: pa.Array, lines: pa.Array, timestamps: pa.Array
+) -> pa.RecordBatch:
+    """Adds as rows of `FILES_SCHEMA`: `paths` in canonical form, and where and when each came."""
+    columns = dict(zip((field.name for field in struct.type), struct.flatten(), strict=True))
+    columns["path"] = paths
+    if columns["hasFooterOffsets"].null_count:
+        columns["hasFooterOffsets"] = bool_array(bool_values(columns["hasFooterOffsets"]))
+    columns |= {"addedAtVersion": versions, "addedAtLine": lines, "addedAtTimestamp": timestamps}
+    return pa.RecordBatch.from_arrays([columns[name] for name in FILES_SCHEMA.names], schema=FILES_SCHEMA)
+
+
+def rows_of_removes(struct: pa.StructArray, paths: pa.Array, lines: pa.Array) -> pa.RecordBatch:
+    """Removes as rows of `REMOVES_SCHEMA`: `paths` in canonical form."""
+    columns = dict(zip((field.name for field in struct.type), struct.flatten(), strict=True))
+    columns |= {"path": paths, "line": lines}
+    return pa.RecordBatch.from_arrays([columns[name] for name in REMOVES_SCHEMA.names], schema=REMOVES_SCHEMA)
 
 
 def under_rule(below: Protocol | None, versions: Sequence[VersionContent]) -> list[VersionContent]:

@@ -18,11 +18,10 @@ from indextables.env import Env
 from indextables.errors import CheckpointError, IndexTablesError, LogGap, ObjectNotFound, VersionExpired
 from indextables.log.care import CleanupPlan
 from indextables.log.checkpoint import find_states, gather_state
-from indextables.log.read import Log, Snapshot, Stamp, confirm
+from indextables.log.read import Log, Snapshot, Stamp, confirm, read_contents
 from indextables.log.wire import (
     PathRule,
     StateRef,
-    decode_version,
     parse_key,
     path_rule,
     text_array,
@@ -186,24 +185,34 @@ def read_versions(env: Env, unit: bytes) -> bytes:
     """Job: what versions add and remove, and who they are, as an `_Answer`. Raises LogError, StoreError."""
     asked = _UNIT.decode(unit)
 
-    def events(entry: tuple[int, int]) -> tuple[Hashes, Hashes, int, Stamp]:
-        version, modified_ms = entry
-        content = decode_version(env.store.get(version_key(version)), version, root_url=env.store.url)
-        content = content.under(asked.rule)
-        added = hashes_of(data_keys(content.adds, env.store.url, asked.rule) if asked.adds else text_array([]))
-        removed = hashes_of(data_keys(content.removes, env.store.url, asked.rule))
-        time_ms = max(modified_ms, content.timestamp_ms or 0)
-        return added, removed, time_ms, Stamp(version, content.commit_info, content.crc32c, content.metadata)
+    stored_ms = dict(asked.versions)
+    contents = [content.under(asked.rule) for content in read_contents(env, list(stored_ms))]
 
-    found = list(env.ambient.map("versions", events, asked.versions))
-    times = [np.full(len(removed), time_ms, np.int64) for _, removed, time_ms, _ in found]
+    def hashes(tables: list[pa.Table]) -> Hashes:
+        return hashes_of(data_keys(pa.concat_tables(tables), env.store.url, asked.rule) if tables else text_array([]))
+
+    removals = [(content.removes, max(stored_ms[content.version], content.timestamp_ms or 0)) for content in contents]
+    # A row without a vector names one key: those of many versions are told apart by how many each has.
+    plain = [(removes, time_ms) for removes, time_ms in removals if removes.num_rows and not _has_vectors(removes)]
+    counts = [removes.num_rows for removes, _ in plain]
+    removed = [hashes([removes for removes, _ in plain])]
+    times = [np.repeat(np.array([time_ms for _, time_ms in plain], np.int64), counts)]
+    for removes, time_ms in removals:
+        if _has_vectors(removes):
+            removed.append(hashes([removes]))
+            times.append(np.full(len(removed[-1]), time_ms, np.int64))
     answer = _Answer(
-        added=b"".join(added.tobytes() for added, _, _, _ in found),
-        removed=b"".join(removed.tobytes() for _, removed, _, _ in found),
-        removed_ms=b"".join(column.tobytes() for column in times),
-        stamps=[stamp for _, _, _, stamp in found],
+        added=hashes([content.adds for content in contents] if asked.adds else []).tobytes(),
+        removed=np.concatenate(removed).tobytes(),
+        removed_ms=np.concatenate(times).tobytes(),
+        stamps=[Stamp(content.version, content.commit_info, content.crc32c, content.metadata) for content in contents],
     )
     return msgspec.msgpack.encode(answer)
+
+
+def _has_vectors(files: pa.Table) -> bool:
+    vectors = files["deletionVector"]
+    return bool(vectors.null_count < len(vectors))
 
 
 def _named_by_states(log: Log, states: Sequence[StateRef], first: int, rule: PathRule) -> tuple[int, Keys, str]:
