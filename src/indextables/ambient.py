@@ -27,8 +27,11 @@ _UNASKED: tuple[Pool, ...] = ("maintenance", "upkeep", "overdue")
 _REQUESTS = 32
 """Threads that wait for an object store: they cost it nothing, and a core hardly anything."""
 
-_THREADS_ARE_OVER = "interpreter shutdown"
-"""What Python says to who wants a thread in an `atexit` function; work is then done where it is asked for."""
+_THREADS_ARE_OVER = ("after shutdown", "interpreter shutdown")
+"""What Python says to who wants a thread once the main thread has ended: work is then done where it is asked for.
+
+The first is what a pool says that had an idle thread by then, which ended it for everybody.
+"""
 
 _NO_THREAD = "can't start new thread"
 """What Python says where the system has no thread left for this process, or no memory for one: the same then."""
@@ -210,7 +213,7 @@ class _Given(Generic[T, R]):
 
 
 def _is_want_of_threads(error: RuntimeError) -> bool:
-    return _THREADS_ARE_OVER in str(error) or _NO_THREAD in str(error)
+    return any(words in str(error) for words in (*_THREADS_ARE_OVER, _NO_THREAD))
 
 
 def _yield_to_others(nice: int) -> None:

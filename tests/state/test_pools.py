@@ -135,3 +135,27 @@ def test_a_forked_child_gets_pools_of_its_own():
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     ambient.shutdown()
+
+
+AFTER_MAIN = """
+import sys, threading, indextables
+from tests.table.merge_world import SCHEMA, row
+
+table = indextables.create(sys.argv[1], SCHEMA, indexing={"message": "text"})
+table.append([row(0)])
+
+def work():
+    threading.main_thread().join()
+    for number in range(1, 25):
+        table.append([row(number)])
+    print(table.count(), flush=True)
+
+threading.Thread(target=work).start()
+"""
+
+
+def test_a_thread_that_outlives_the_main_one_appends_as_before(tmp_path):
+    """Idle threads of a pool end it for everybody once the main thread has ended."""
+    program = [sys.executable, "-c", AFTER_MAIN, str(tmp_path / "t")]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert (done.stdout, done.stderr, done.returncode) == ("25\n", "", 0)

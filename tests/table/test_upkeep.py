@@ -292,12 +292,14 @@ def writer(path: Path, first: int, last: int, code: str = WRITER) -> subprocess.
     return subprocess.Popen([sys.executable, "-c", code, str(path), str(first), str(last)])
 
 
-def test_a_process_that_ends_has_done_the_piece_that_its_append_made_due(tmp_path):
+@pytest.mark.parametrize("options", ["QUICK", "{'storage.fsync': 'true'}"])
+def test_a_process_that_ends_has_done_the_piece_that_its_append_made_due(tmp_path, options):
+    """Whether its files are forced to the disk, for which it needs a second thread, or not."""
     make(tmp_path / "t")
     quiet = indextables.open(tmp_path / "t", {**QUICK, "mergeOnWrite.enabled": "false"})
     for number in range(17):
         quiet.append([row(number)])
-    assert writer(tmp_path / "t", 17, 18).wait(120) == 0
+    assert writer(tmp_path / "t", 17, 18, WRITER.replace("QUICK)", f"{options})")).wait(120) == 0
     assert quiet.refresh().files().num_rows == 1
     assert ids(quiet.to_arrow(["id"])) == list(range(18))
 
@@ -508,6 +510,18 @@ def test_a_merge_that_fails_is_told_by_health_and_not_tried_again_at_once(tmp_pa
     assert found.upkeep.failures == 0
     assert found.upkeep.last_ms is not None
     assert found.upkeep.most_small < 16
+
+
+def test_health_advises_no_more_what_was_done_about_failed_merges(tmp_path):
+    table = make(tmp_path / "t", ambient=Failing())
+    for number in range(18):
+        table.append([row(number)])
+    quiet = indextables.open(tmp_path / "t", {**QUICK, "mergeOnWrite.enabled": "false"})
+    (advice,) = [line for line in table.health().advice if line.code == "upkeep"]
+    assert "MERGE SPLITS" in advice.command
+    quiet.merge_splits()
+    assert quiet.health().upkeep.failures == 1
+    assert [line.code for line in quiet.health().advice] == []
 
 
 def test_each_failure_makes_the_next_attempt_wait_longer_up_to_an_hour():

@@ -417,7 +417,7 @@ def _of_small_files(found: Health, options: Options, command: str) -> list[Advic
     advice = []
     if found.mergeable_files >= many and found.small_share > 0.5 and is_crowded:
         advice.append(Advice("small-files", f"{found.small_files} of {found.files} splits are small", command))
-    if found.upkeep.failures:
+    if found.upkeep.failures and found.upkeep.due:
         problem = f"small splits could not be merged after a write, {found.upkeep.failures} times in a row"
         advice.append(Advice("upkeep", f"{problem}: {found.upkeep.reason}", command))
     return advice
