@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import itertools
+import logging
 import os
 import sys
 import threading
@@ -11,8 +12,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
+from typing import ClassVar
 
 import msgspec
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +23,7 @@ from tests.log.commits import METADATA, add, new_table, open_log
 from tests.log.scripted import SLOT, Scripted, lost, unavailable
 from tests.world.commits import change_metadata
 
+import indextables
 from indextables.errors import CommitStateUnknown, MetadataChanged, StoreUnavailable
 from indextables.log.commit import sharing
 from indextables.log.commit.resolve import resolve_token
@@ -235,6 +239,37 @@ def test_a_thread_that_is_stopped_while_it_waits_is_not_committed(tmp_path: Path
     assert queue.commit(append("a"), stage, log.url).committed.version == 1
     assert queue.commit(append("c"), stage, log.url).committed.version == 2
     assert live(log) == ["a", "c"]
+
+
+@pytest.mark.timeout(60)
+def test_a_handler_of_the_log_that_appends_its_lines_to_the_table_does_not_wait_for_itself(tmp_path: Path, caplog):
+    """It is called in the midst of an append, by the thread that makes it, and others wait for that thread."""
+    table = indextables.create(tmp_path / "t", pa.schema([("line", pa.string())]))
+
+    class IntoTheTable(logging.Handler):
+        written: ClassVar[list[str]] = []
+        is_at_it = False
+
+        def emit(self, record: logging.LogRecord) -> None:
+            if not self.is_at_it:
+                self.is_at_it = True
+                self.written.append(record.getMessage())
+                table.append([{"line": self.written[-1]}])
+                self.is_at_it = False
+
+    handler = IntoTheTable()
+    logger = logging.getLogger("indextables")
+    caplog.set_level(logging.INFO, logger.name)
+    logger.addHandler(handler)
+    try:
+        table.append([{"line": "first"}])
+    finally:
+        logger.removeHandler(handler)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(table.append, [{"line": "of another thread"}]).result()
+    assert handler.written
+    wanted = ["first", *handler.written, "of another thread"]
+    assert sorted(table.refresh().to_arrow()["line"].to_pylist()) == sorted(wanted)
 
 
 _LOOKS_FOR_SIGNALS = {"RESUME", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD"}

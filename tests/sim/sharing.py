@@ -75,7 +75,7 @@ class Process:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.queue = Queue(self._gate)
+        self.queue = Queue(self._gate, greenlet.getcurrent)
         self.batches: dict[int, set[str]] = {number: set() for number in range(BATCHES)}
 
     def _gate(self) -> _Gate:

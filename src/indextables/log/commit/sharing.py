@@ -10,7 +10,7 @@ import copy
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol as Interface
 
 import msgspec
@@ -108,10 +108,17 @@ class Queue:
     """Those that want to append to one log. The leader is the first of those that wait, until it has taken them.
 
     A thread may be stopped at any instruction, by a Ctrl-C: whatever it holds then, `_leave` gives to the others.
+    A thread that appends in the midst of its own append, as a handler of the log or of a signal does, commits alone: it
+    would wait for itself. `thread` tells who asks.
     """
 
-    def __init__(self, gate: Callable[[], Gate] = threading.Event) -> None:
+    def __init__(
+        self, gate: Callable[[], Gate] = threading.Event, thread: Callable[[], Hashable] = threading.get_ident
+    ) -> None:
         self._gate = gate
+        self._thread = thread
+        self._inside: set[Hashable] = set()
+        """The threads that are in `commit`. One that was stopped as it left may stay: then it shares no more."""
         self._lock = Lock()
         self._waiting: list[_Seat] = []
         self._leader: _Seat | None = None
@@ -125,6 +132,16 @@ class Queue:
 
         Raises what the commit raises, each thread its own: CommitStateUnknown has the token of the commit.
         """
+        me = self._thread()
+        if me in self._inside:
+            return Shared(_committed(stage(list(append.adds)).commit(), url), led=True)
+        self._inside.add(me)
+        try:
+            return self._commit(append, stage, url)
+        finally:
+            self._inside.discard(me)
+
+    def _commit(self, append: Append, stage: Callable[[list[Add]], Transaction], url: str) -> Shared:
         seat = _Seat(append, self._gate())
         try:
             try:
