@@ -25,7 +25,8 @@ def logs(draw: st.DrawFn) -> list[ObjectMeta]:
     states = draw(st.sets(st.tuples(kinds, st.integers(0, head)), max_size=8))
     keys = [version_key(slot) for slot in sorted(slots)] + [KEYS[kind](version) for kind, version in sorted(states)]
     # Most logs are written in their order; some were copied.
-    ages = draw(st.lists(st.integers(0, 100), min_size=len(keys), max_size=len(keys)))
+    # Some times are still to come: of a clock that was ahead.
+    ages = draw(st.lists(st.integers(-20, 100), min_size=len(keys), max_size=len(keys)))
     return sorted((ObjectMeta(key, 1, NOW - age) for key, age in zip(keys, ages, strict=True)), key=lambda m: m.key)
 
 
@@ -42,7 +43,7 @@ rules = st.builds(
 )
 facts = st.dictionaries(
     st.integers(0, 12),
-    st.none() | st.builds(Candidate, commit_ms=st.integers(NOW - 100, NOW), has_tokens=st.booleans()),
+    st.none() | st.builds(Candidate, commit_ms=st.integers(NOW - 100, NOW + 20), has_tokens=st.booleans()),
 )
 
 
@@ -76,13 +77,19 @@ def _may_cut(
     head = max([*slots, states[0].version])
     of_state = {s: rules.state_ms if s.format == "avro-state" else rules.checkpoint_ms for s in states}
     below = [s for s in states if s.version < ref.version]
-    old_files = all(NOW - m.modified_ms > rules.log_ms for v, m in slots.items() if v <= ref.version)
-    old_commit = fact is not None and fact.commit_ms is not None and NOW - fact.commit_ms > rules.log_ms
+    come = {v: m.modified_ms for v, m in slots.items() if m.modified_ms <= NOW}
+    age = {v: NOW - next((come[u] for u in range(v, 13) if u in come), NOW) for v in slots}
+    old_files = all(age[v] > rules.log_ms for v in slots if v <= ref.version)
+    told = None if fact is None else fact.commit_ms
+    old_commit = told is not None and (told > NOW or NOW - told > rules.log_ms)
+    state_age = {
+        s: NOW - next((n.modified_ms for n in reversed(states[: at + 1]) if n.modified_ms <= NOW), NOW)
+        for at, s in enumerate(states)
+    }
     let_go = all(
-        NOW - s.modified_ms > of_state[s]
+        state_age[s] > of_state[s]
         and (
-            NOW - s.modified_ms > rules.log_ms
-            or len({n.version for n in states if n.version > s.version}) > rules.old_states
+            state_age[s] > rules.log_ms or len({n.version for n in states if n.version > s.version}) > rules.old_states
         )
         for s in below
     )

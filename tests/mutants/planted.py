@@ -1385,8 +1385,7 @@ BUGS = [
         "purge believes a refilled slot about what was committed since its plan, in the simulation",
         TABLE + "maintenance/purge/reachable.py",
         "        contents = log.read_versions(range(first, newest + 1))\n    except",
-        "        raw = {v: log.env.store.get(version_key(v)) for v in range(first, newest + 1)}\n"
-        "        contents = [decode_version(raw[v], v, root_url=log.url) for v in raw]\n    except",
+        "        contents = read_contents(log.env, range(first, newest + 1))\n    except",
         CARE_SIMULATION,
     ),
     Bug(
@@ -1943,15 +1942,15 @@ BUGS = [
     Bug(
         "when a file was removed is told by the version file alone",
         TABLE + "maintenance/purge/reachable.py",
-        "time_ms = max(modified_ms, content.timestamp_ms or 0)",
-        "time_ms = modified_ms",
+        "(content.removes, max(stored_ms[content.version], content.timestamp_ms or 0))",
+        "(content.removes, stored_ms[content.version])",
         PURGE_TESTS,
     ),
     Bug(
         "when a file was removed is told by the commit alone",
         TABLE + "maintenance/purge/reachable.py",
-        "time_ms = max(modified_ms, content.timestamp_ms or 0)",
-        "time_ms = content.timestamp_ms or modified_ms",
+        "(content.removes, max(stored_ms[content.version], content.timestamp_ms or 0))",
+        "(content.removes, content.timestamp_ms or stored_ms[content.version])",
         PURGE_TESTS,
     ),
     Bug(
@@ -2143,5 +2142,19 @@ BUGS = [
         "    return held.everything is None and (held.oldest_version is None or held.oldest_version > upto)\n",
         "    return held is not None\n",
         SCHEDULE_TESTS,
+    ),
+    Bug(
+        "a time that is still to come keeps the log until it has come",
+        LOG + "care/retention.py",
+        "    return above_ms if time_ms > rules.now_ms else time_ms\n",
+        "    return time_ms\n",
+        ("tests/table/test_clock_ahead.py",),
+    ),
+    Bug(
+        "a log that only the times of its commits keep is looked through for each checkpoint",
+        LOG + "care/schedule.py",
+        "    if told_ms is not None and not commit_is_old(told_ms, rules):\n",
+        "    if told_ms is None:\n",
+        ("tests/table/test_clock_ahead.py",),
     ),
 ]

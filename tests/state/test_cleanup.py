@@ -172,7 +172,7 @@ def test_age_needs_the_store_time_and_the_commit_time_to_be_old():
         young.ambient.advance(days=1)
         log.step()
     checkpoint(young)
-    young.ambient.advance(days=300)
+    young.ambient.advance(days=400)
     assert clean_up(young, dry_run=True).cut is None
 
 

@@ -14,12 +14,17 @@ K is the newest checkpoint for which all of this holds:
 3. the version files above K are there without a gap, and K carries the commit tokens;
 4. no live reader protects an older version than K.
 
+A time that is still to come was told by a clock that was wrong, and tells no age: that of a commit counts for nothing,
+a version file or checkpoint is then as old as the next one above it. So a clock that was ahead once keeps no log until
+then.
+
 The current version's file never goes. A checkpoint that a dropped table left here is none of these: it goes once it is
 past the log's retention and that of its format. A file that has no place in the protocol is never touched.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -30,7 +35,19 @@ from indextables.log.wire import MAX_VERSION, StateRef, parse_key
 from indextables.options import Options
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["Candidate", "Cut", "Rules", "choose_cut", "collectable_left_overs", "collectable_manifests"]
+__all__ = [
+    "Candidate",
+    "Cut",
+    "Rules",
+    "choose_cut",
+    "collectable_left_overs",
+    "collectable_manifests",
+    "commit_is_old",
+]
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_LAST_MS = 253_402_300_799_000
+"""The last moment that a calendar has."""
 
 _HOUR_MS = 3_600_000
 _CHECKPOINT_KINDS = frozenset(
@@ -115,22 +132,47 @@ def _cut_by(listing: Sequence[ObjectMeta], rules: Rules, facts: Callable[[StateR
     head = max([*slots, states[0].version])
     old_slots, whole_from = _old_up_to(slots, rules), _whole_from(slots, head)
     stay_from = _stay_from(states, rules)
+    young = ""
     for ref in states:
-        if ref.version > old_slots or head - ref.version < rules.min_versions:
+        if ref.version > old_slots:
+            if _old(ref.modified_ms, rules.log_ms, rules.now_ms):
+                young = _kept(old_slots + 1, "file", slots[old_slots + 1].modified_ms, rules)
+            continue
+        if head - ref.version < rules.min_versions:
             continue
         if rules.keep_from is not None and ref.version > rules.keep_from:
             continue
         if ref.version > stay_from:
             continue
         if ref.version == states[-1].version and not any(v <= ref.version and v != head for v in slots):
-            return Cut(at=None, reason="there is nothing older than the oldest checkpoint")
+            return Cut(at=None, reason=young or "there is nothing older than the oldest checkpoint")
         if ref.version + 1 < whole_from:
             return Cut(at=None, reason=f"a version file above {ref.version} is missing")
         fact = facts(ref)
-        if fact is None or not fact.has_tokens or not _old(fact.commit_ms, rules.log_ms, rules.now_ms):
+        if fact is None or not fact.has_tokens or fact.commit_ms is None:
+            continue
+        if not commit_is_old(fact.commit_ms, rules):
+            young = _kept(ref.version, "commit", fact.commit_ms, rules)
             continue
         return _cut_at(ref, listing, head)
-    return Cut(at=None, reason="nothing is old enough")
+    return Cut(at=None, reason=young or "nothing is old enough")
+
+
+def commit_is_old(commit_ms: int, rules: Rules) -> bool:
+    """True unless the commit is within the log's retention by the time that it tells of itself, if that has come."""
+    return commit_ms > rules.now_ms or _old(commit_ms, rules.log_ms, rules.now_ms)
+
+
+def _kept(version: int, what: str, time_ms: int, rules: Rules) -> str:
+    """Why a version is kept that tells a later time than what was written after it; empty if that is still to come."""
+    if time_ms > rules.now_ms:
+        return ""
+    told = f"by its {what} version {version} is of {_moment(time_ms)}, although what was written after it is older"
+    return f"{told} (a clock was ahead, or the log was copied): it is kept until {_moment(time_ms + rules.log_ms)}"
+
+
+def _moment(time_ms: int) -> str:
+    return f"{_EPOCH + dt.timedelta(milliseconds=min(time_ms, _LAST_MS)):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def collectable_manifests(listing: Sequence[ObjectMeta], referenced: frozenset[str], rules: Rules) -> tuple[str, ...]:
@@ -167,8 +209,17 @@ def _cut_at(ref: StateRef, listing: Sequence[ObjectMeta], head: int) -> Cut:
 
 def _old_up_to(slots: dict[int, ObjectMeta], rules: Rules) -> int:
     """The newest version up to which no version file is within the retention by the store's time."""
-    young = [v for v, meta in slots.items() if not _old(meta.modified_ms, rules.log_ms, rules.now_ms)]
-    return min(young) - 1 if young else MAX_VERSION
+    upto, time_ms = MAX_VERSION, MAX_VERSION
+    for version in sorted(slots, reverse=True):
+        time_ms = _come(slots[version].modified_ms, time_ms, rules)
+        if not _old(time_ms, rules.log_ms, rules.now_ms):
+            upto = version - 1
+    return upto
+
+
+def _come(time_ms: int, above_ms: int, rules: Rules) -> int:
+    """The time of a file, or of what is above it where its own is still to come."""
+    return above_ms if time_ms > rules.now_ms else time_ms
 
 
 def _whole_from(slots: dict[int, ObjectMeta], head: int) -> int:
@@ -181,20 +232,21 @@ def _whole_from(slots: dict[int, ObjectMeta], head: int) -> int:
 
 def _stay_from(states: Sequence[StateRef], rules: Rules) -> int:
     """The version of the oldest checkpoint that has to stay; `states` are ordered by version, newest first."""
-    stays, newer, above = MAX_VERSION, 0, MAX_VERSION + 1
+    stays, newer, above, time_ms = MAX_VERSION, 0, MAX_VERSION + 1, MAX_VERSION
     for ref in states:
         if ref.version < above:
             newer, above = newer + (above <= MAX_VERSION), ref.version
-        if not _may_go(ref, newer, rules):
+        time_ms = _come(ref.modified_ms, time_ms, rules)
+        if not _may_go(ref, time_ms, newer, rules):
             stays = ref.version
     return stays
 
 
-def _may_go(ref: StateRef, newer: int, rules: Rules) -> bool:
-    """True if a checkpoint is past retention; `newer` versions above its own have one too."""
-    if not _old(ref.modified_ms, _state_ms(ref, rules), rules.now_ms):
+def _may_go(ref: StateRef, time_ms: int, newer: int, rules: Rules) -> bool:
+    """True if a checkpoint of that time is past retention; `newer` versions above its own have one too."""
+    if not _old(time_ms, _state_ms(ref, rules), rules.now_ms):
         return False
-    return newer > rules.old_states or _old(ref.modified_ms, rules.log_ms, rules.now_ms)
+    return newer > rules.old_states or _old(time_ms, rules.log_ms, rules.now_ms)
 
 
 def _state_ms(ref: StateRef, rules: Rules) -> int:

@@ -16,6 +16,7 @@ from indextables.errors import (
     CheckpointWriteFailed,
     IndexTablesError,
     LimitExceeded,
+    LogError,
     ObjectNotFound,
     PathEscape,
 )
@@ -23,7 +24,7 @@ from indextables.log.care.advance import advance_state, file_of
 from indextables.log.care.check_file import note_commit
 from indextables.log.care.cleanup import clean_up
 from indextables.log.care.intents import protections
-from indextables.log.care.retention import Rules
+from indextables.log.care.retention import Rules, commit_is_old
 from indextables.log.checkpoint import (
     Pointer,
     agrees,
@@ -44,7 +45,7 @@ from indextables.log.checkpoint import (
 )
 from indextables.log.checkpoint.avro import Mode, check_manifests, read_list, rewrite
 from indextables.log.commit import upgrade_protocol
-from indextables.log.read import Log, oldest_version, read_check_file
+from indextables.log.read import Log, oldest_version, read_check_file, read_stamp
 from indextables.log.wire import (
     LOG_DIR,
     READER_VERSION,
@@ -309,22 +310,45 @@ def _something_is_old(env: Env, version: int) -> bool:
 
     Cleanup lists the whole log and looks into its checkpoints, so that it waits until a tenth of what retention keeps
     has come on top. It cuts at a checkpoint, and two intervals above the oldest version file there surely is one: until
-    the file of that version is past retention, or while a reader protects one below it, few versions could go, or none.
+    that version is past retention, by its file and by its commit, or while a reader protects one below it, few versions
+    could go, or none.
     Above version 0 the log was cut before, at a checkpoint, and is not cut again before that one may go.
     """
     rules = Rules.of(env.options, env.ambient.now_ms())
     oldest = oldest_version(env, version)
     upto = min(oldest + 2 * env.options[opt.CHECKPOINT_INTERVAL] - 1, version)
-    try:
-        found = env.store.head(version_key(upto))
-    except ObjectNotFound:
-        return True
     of_checkpoint_ms = rules.state_ms if env.options[opt.STATE_FORMAT] == "avro" else rules.checkpoint_ms
     kept_ms = rules.log_ms if oldest == 0 else max(rules.log_ms, of_checkpoint_ms)
-    if rules.now_ms - found.modified_ms <= kept_ms + min(rules.log_ms // 10, _PATIENCE_MS):
+    try:
+        modified_ms = _modified_ms(env, upto, version, rules.now_ms)
+        if rules.now_ms - modified_ms <= kept_ms + min(rules.log_ms // 10, _PATIENCE_MS):
+            return False
+        told_ms = _told_ms(env, upto)
+    except ObjectNotFound:
+        return True
+    if told_ms is not None and not commit_is_old(told_ms, rules):
         return False
     held = protections(env, rules.now_ms)
     return held.everything is None and (held.oldest_version is None or held.oldest_version > upto)
+
+
+def _modified_ms(env: Env, version: int, newest: int, now_ms: int) -> int:
+    """When the file of a version was put; one above it tells, if that is still to come. Raises ObjectNotFound."""
+    modified_ms = now_ms
+    for number in range(version, newest + 1, env.options[opt.CHECKPOINT_INTERVAL]):
+        modified_ms = env.store.head(version_key(number)).modified_ms
+        if modified_ms <= now_ms:
+            break
+    return modified_ms
+
+
+def _told_ms(env: Env, version: int) -> int | None:
+    """When a version was committed by what it tells; None if it cannot be read. Raises ObjectNotFound, StoreError."""
+    try:
+        commit = read_stamp(env, version).commit_info
+    except (LogError, LimitExceeded):
+        return None
+    return None if commit is None else commit.inCommitTimestamp
 
 
 def _agree(env: Env, version: int, counted: StateTotals, tokens: TokenWindow | None) -> None:
