@@ -442,6 +442,22 @@ def test_a_file_that_was_removed_lately_stays_although_it_is_old_and_its_version
     assert table.purge(tx_log_retention_hours=24).count("split") == 1
 
 
+def test_when_a_file_was_removed_is_known_for_as_long_as_the_log_tells_it():
+    table, clock = new_table(**{"state.retention.hours": "0", "state.retention.versions": "1"})
+    table.append(rows(1))
+    clock.advance(days=300)
+    table.overwrite(rows(2))
+    table.checkpoint()
+    clock.advance(hours=30)
+    table.append(rows(3))
+    cutting = table.purge(tx_log_retention_hours=24)
+    assert cutting.cut == 2
+    assert cutting.kept["removed lately"] == 1
+    later = table.purge(tx_log_retention_hours=24)
+    assert later.count("split") == 1
+    contents(table, range(2, table.version + 1))
+
+
 @pytest.mark.parametrize("young", ["commit", "version file"])
 def test_when_a_file_was_removed_is_told_by_the_later_one_of_commit_and_version_file(young):
     table, clock = new_table()

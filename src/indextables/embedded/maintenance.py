@@ -166,7 +166,8 @@ class Maintenance(Handle):
             older_than_hours: Keep data files that are younger than this many hours (default: the option
                 `purge.defaultRetentionHours`).
             tx_log_retention_hours: Keep versions readable for this many hours (default: the option
-                `purge.txLogRetentionHours`).
+                `purge.txLogRetentionHours`, or `logRetention.duration`). When a file was removed goes with the version:
+                of fewer hours than `older_than_hours`, a later purge takes files that were removed since.
             dry_run: Delete nothing; the report lists exactly what would be deleted.
             force: Allow fewer hours than `purge.minRetentionHours`. This is safe only if nobody else uses the table.
             progress: A function that is called with a `Step` after each listing and batch.

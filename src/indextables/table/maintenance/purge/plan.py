@@ -5,7 +5,7 @@ A data file goes only if all of this holds:
 1. its name is one that this library gives, below the table's root and not inside another table;
 2. no version that stays readable names it, and neither does a deletion vector's descriptor;
 3. the store saw it longer ago than the retention, the table's history was not truncated since, and no commit within
-   the retention removed it;
+   the retention removed it, of those that are in the log or go with this purge;
 4. no live writer or reader protects it.
 
 Times are the store's and commits', never this machine's alone.
