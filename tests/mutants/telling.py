@@ -17,6 +17,20 @@ BUGS = [
         ("tests/table/test_dropping.py",),
     ),
     Bug(
+        "a drop lists the data files of the next table in its place",
+        "indextables/table/maintenance/dropping.py",
+        "        yield from (meta.key for meta in _among(own, files))\n",
+        "        yield from (meta.key for meta in own)\n",
+        ("tests/table/test_drop_beside.py",),
+    ),
+    Bug(
+        "a drop sends a delete again without a look at what is there by now",
+        "indextables/table/maintenance/dropping.py",
+        "why_over(self._env, self._announced) or self._others(keys)",
+        "why_over(self._env, self._announced)",
+        ("tests/table/test_drop_beside.py",),
+    ),
+    Bug(
         "an entry of the catalog is read under another format's word",
         "indextables/sql/spark/statements.py",
         'return after is not None and after.text.strip("`").lower() == FORMAT',

@@ -37,7 +37,15 @@ if TYPE_CHECKING:
     from indextables.log.care.repair import RepairReport, recreate_pointer, repair_log
     from indextables.log.care.retention import Rules, collectable_manifests
     from indextables.log.care.schedule import checkpoint
-    from indextables.log.care.sweeping import anchors, await_sweeps, lasting_sweep
+    from indextables.log.care.sweeping import (
+        Sent,
+        anchors,
+        await_sweeps,
+        found_now,
+        lasting_sweep,
+        promptly,
+        why_over,
+    )
     from indextables.log.care.verifying import Finding, VerifyReport, verify
     from indextables.log.care.work import MOST_BACK_OFF_MS, Work, failed
 
@@ -54,6 +62,7 @@ __all__ = [
     "Protections",
     "RepairReport",
     "Rules",
+    "Sent",
     "SplitFacts",
     "StateDescription",
     "Ticket",
@@ -71,6 +80,7 @@ __all__ = [
     "describe_state",
     "failed",
     "folder_values",
+    "found_now",
     "holds",
     "last_work",
     "lasting_sweep",
@@ -80,6 +90,7 @@ __all__ = [
     "only",
     "open_log",
     "plan_cleanup",
+    "promptly",
     "protect_keys",
     "protect_version",
     "protections",
@@ -91,6 +102,7 @@ __all__ = [
     "store_now_ms",
     "verify",
     "who_holds",
+    "why_over",
 ]
 
 if not TYPE_CHECKING:
@@ -126,7 +138,7 @@ if not TYPE_CHECKING:
             "repair": ("RepairReport", "recreate_pointer", "repair_log"),
             "retention": ("Rules", "collectable_manifests"),
             "schedule": ("checkpoint",),
-            "sweeping": ("anchors", "await_sweeps", "lasting_sweep"),
+            "sweeping": ("Sent", "anchors", "await_sweeps", "found_now", "lasting_sweep", "promptly", "why_over"),
             "verifying": ("Finding", "VerifyReport", "verify"),
             "work": ("MOST_BACK_OFF_MS", "Work", "failed"),
         },

@@ -33,6 +33,7 @@ __all__ = [
     "LEASE_ID",
     "MAX_BYTES",
     "MAX_TTL_MS",
+    "SWEEP_MS",
     "Held",
     "Holder",
     "Intent",
@@ -57,7 +58,9 @@ INTENT_DIR = LOG_DIR + "_intents/"
 MAX_TTL_MS = 7 * 24 * 3_600_000
 """No intent lives longer without being written again, whatever it says."""
 
-_SWEEP_MS = 300_000
+SWEEP_MS = 300_000
+"""How long an announced sweep or drop lasts. No request that deletes arrives later than this after it was sent."""
+
 MAX_BYTES = 4 << 20
 _MAX_KEYS = 20_000
 # Object stores tell times in whole seconds.
@@ -110,7 +113,8 @@ class Protections(msgspec.Struct, frozen=True):
     `oldest_version` is the oldest version that a reader needs, `reader` who needs it longest; `since_ms` the store's
     time from which on writers need every data file; None where nobody asks. `everything` says that an intent could not
     be understood, and why. `expired` are keys of intents that are over, `sweep` is who deletes files of the log just
-    now: who does so longest.
+    now: who does so longest. `drops` are keys of intents that tell of a drop of the table, `drop` is who drops it
+    longest.
     """
 
     oldest_version: int | None = None
@@ -121,6 +125,8 @@ class Protections(msgspec.Struct, frozen=True):
     expired: tuple[str, ...] = ()
     sweep: Holder | None = None
     reader: Holder | None = None
+    drops: frozenset[str] = frozenset()
+    drop: Holder | None = None
 
     @property
     def needs(self) -> str:
@@ -157,16 +163,16 @@ def announce_sweep(env: Env) -> Protection:
     Whoever protects a version looks for sweeps afterwards: either they see each other's file, or the later one sees
     the other's. `renew()` it before each batch.
     """
-    return _write(env, Intent("sweep", _SWEEP_MS, env.ambient.token(), this_process()))
+    return _write(env, Intent("sweep", SWEEP_MS, env.ambient.token(), this_process()))
 
 
 def announce_drop(env: Env) -> Protection:
     """Say that the table is going to be dropped: no cleanup begins while this is there. Raises StoreError.
 
     Whoever drops waits for those that are at work (`sweeping.await_sweeps`), lest one of their deletes finds a file of
-    the table that is made here next.
+    the table that is made here next. No table is made here while this is there. `renew()` it before it is too late.
     """
-    return _write(env, Intent("drop", _SWEEP_MS, env.ambient.token(), this_process()))
+    return _write(env, Intent("drop", SWEEP_MS, env.ambient.token(), this_process()))
 
 
 def protect_keys(
@@ -210,6 +216,7 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
     everything: str | None = None
     live = 0
     sweep: Holder | None = None
+    drops: dict[str, Holder] = {}
     for meta, intent in found:
         if now_ms - meta.modified_ms > lives_ms(intent) + GRAIN_MS or (isinstance(intent, Intent) and intent.released):
             expired.append(meta.key)
@@ -232,6 +239,7 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
             keys.update(intent.keys)
         elif intent.kind == "drop":
             everything = f"{intent.holder or 'somebody'} is dropping the table"
+            drops[meta.key] = _as_holder(meta, intent, "drop")
         else:
             everything = f"{meta.key} is of the kind {intent.kind!r}, which this library does not know"
     oldest = min((version for version, _ in readers), default=None)
@@ -245,6 +253,8 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
         expired=tuple(expired),
         sweep=sweep,
         reader=max(oldest_readers, key=lambda holder: holder.until_ms, default=None),
+        drops=frozenset(drops),
+        drop=max(drops.values(), key=lambda holder: holder.until_ms, default=None),
     )
 
 

@@ -10,18 +10,18 @@ then, and who needs the log as it is waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import LogError, ObjectNotFound, StoreUnavailable, TableNotFound, TableReplaced
-from indextables.log.care.intents import Holder, Protection, protections, store_now_ms
+from indextables.log.care.intents import SWEEP_MS, Holder, Protection, protections, store_now_ms
 from indextables.log.checkpoint import find_states
 from indextables.log.read import Log, clock
 from indextables.log.wire import LOG_DIR, StateRef, identity, parse_key
-from indextables.storage.store import ObjectMeta
+from indextables.storage.store import ObjectMeta, Store
 
-__all__ = ["Leave", "anchors", "await_sweeps", "lasting_sweep"]
+__all__ = ["Leave", "Sent", "anchors", "await_sweeps", "found_now", "lasting_sweep", "promptly", "why_over"]
 
 # A sweep is announced anew when it is older than this, long before it runs out.
 _RENEW_MS = 60_000
@@ -68,6 +68,80 @@ def lasting_sweep(env: Env) -> Holder | None:
     return sweep
 
 
+def promptly(env: Env, why_not: Callable[[], str]) -> str:
+    """What `why_not` tells; asked again where finding a leave took so long that it may be none any more."""
+    for _ in range(_ATTEMPTS):
+        began_s = env.ambient.monotonic()
+        reason = why_not()
+        if reason or env.ambient.monotonic() - began_s <= _PROMPT_S:
+            return reason
+    return "the store answers too slowly to say what is there now"
+
+
+def why_over(env: Env, announced: Protection) -> str:
+    """Why who announced a sweep or a drop may delete no more; empty while it lasts, which it is then made to.
+
+    Raises StoreError.
+    """
+    try:
+        age_ms = store_now_ms(env) - env.store.head(announced.key).modified_ms
+    except ObjectNotFound:
+        return f"{announced.key} is gone: somebody else has deleted it"
+    if age_ms > SWEEP_MS - _RENEW_MS:
+        # Others may begin any moment: they take it for over.
+        return f"{announced.key} is over, or nearly so: this was held up for too long"
+    if age_ms > _RENEW_MS:
+        announced.renew()
+    return ""
+
+
+def found_now(store: Store, keys: Sequence[str], prefix: str = LOG_DIR) -> list[ObjectMeta]:
+    """What is there under these keys below `prefix`: one by one where that is cheap or they are few, else listed once.
+
+    Raises StoreError.
+    """
+    metas: list[ObjectMeta] = []
+    if store.is_local or len(keys) == 1:
+        for key in keys:
+            try:
+                metas.append(store.head(key))
+            except ObjectNotFound:
+                continue
+        return metas
+    wanted, last = set(keys), max(keys)
+    # What lies between this and the first one is no key of ours.
+    for meta in store.list_from(prefix, min(keys)[:-1]):
+        if meta.key > last:
+            break
+        if meta.key in wanted:
+            metas.append(meta)
+    return metas
+
+
+class Sent:
+    """Requests that delete, of which some may arrive at the store when nobody waits for them any more."""
+
+    def __init__(self, store: Store) -> None:
+        self._is_local = store.is_local
+        self._asked: set[str] = set()
+        self._is_doubted = False
+
+    def send(self, keys: Sequence[str]) -> None:
+        """These are about to be asked for; who asks again had no answer, and that request may still be under way."""
+        self._is_doubted |= not self._asked.isdisjoint(keys)
+        self._asked.update(keys)
+
+    def answered(self, failed: Collection[str]) -> None:
+        """The store is done with what it was asked for, but for `failed`."""
+        self._is_doubted |= not self._asked.isdisjoint(failed)
+        self._asked.clear()
+
+    @property
+    def may_arrive(self) -> bool:
+        """True if one may."""
+        return not self._is_local and (self._is_doubted or bool(self._asked))
+
+
 class Leave:
     """The leave to delete what was planned, as a store's `guard`.
 
@@ -94,33 +168,23 @@ class Leave:
         self._anchors = anchors(listing, cut)
         self._planned = {meta.key: identity(meta) for meta in (*listing, *strangers)}
         self._read_s: float | None = None
-        self._asked: set[str] = set()
-        self._is_doubted = False
+        self._sent = Sent(env.store)
 
     def __call__(self, keys: Sequence[str]) -> str:
         """Why nothing may be deleted any more; empty if these keys may be, right now. Raises StoreError."""
-        for _ in range(_ATTEMPTS):
-            began_s = self._env.ambient.monotonic()
-            reason = self._why_not(keys)
-            if reason or self._env.ambient.monotonic() - began_s <= _PROMPT_S:
-                break
-        else:
-            reason = "the store answers too slowly to say what is there now"
+        reason = promptly(self._env, lambda: self._why_not(keys))
         if not reason:
-            # Who asks again had no answer: the request before may still be under way.
-            self._is_doubted |= not self._asked.isdisjoint(keys)
-            self._asked.update(keys)
+            self._sent.send(keys)
         return reason
 
     def answered(self, failed: Collection[str]) -> None:
         """The store is done with what it was asked for, but for `failed`."""
-        self._is_doubted |= not self._asked.isdisjoint(failed)
-        self._asked.clear()
+        self._sent.answered(failed)
 
     @property
     def is_in_doubt(self) -> bool:
         """True if a delete may still arrive at the store that nobody waits for any more."""
-        return not self._env.store.is_local and (self._is_doubted or bool(self._asked))
+        return self._sent.may_arrive
 
     def _why_not(self, keys: Sequence[str]) -> str:
         skew = clock.skew_ms(self._env)
@@ -174,29 +238,7 @@ class Leave:
 
     def _other_files(self, keys: Sequence[str]) -> str:
         """One that is missing was deleted by somebody else."""
-        for meta in self._look(keys):
+        for meta in found_now(self._env.store, keys):
             if identity(meta) != self._planned.get(meta.key):
                 return f"{meta.key} is another file since this was planned"
         return ""
-
-    def _look(self, keys: Sequence[str]) -> list[ObjectMeta]:
-        """What is there under these keys: one by one where that is cheap or they are few, else by one listing."""
-        store = self._env.store
-        if store.is_local or len(keys) == 1:
-            found: list[ObjectMeta] = []
-            for key in keys:
-                try:
-                    found.append(store.head(key))
-                except ObjectNotFound:
-                    continue
-            return found
-        wanted, last = set(keys), max(keys)
-        first = min(keys)
-        # Keys are ASCII: nothing lies between this and the first one.
-        metas: list[ObjectMeta] = []
-        for meta in store.list_from(LOG_DIR, first[:-1]):
-            if meta.key > last:
-                break
-            if meta.key in wanted:
-                metas.append(meta)
-        return metas

@@ -50,16 +50,19 @@ class Keys:
 
     def hold(self, keys: pa.Array | pa.ChunkedArray) -> pa.BooleanArray:
         """For each key whether it is in the set; true for every one that is."""
-        asked = hashes_of(keys)
+        return bool_array(self.hold_hashes(hashes_of(keys)))
+
+    def hold_hashes(self, asked: Hashes) -> npt.NDArray[np.bool_]:
+        """The same for hashes of keys."""
         if not len(self._hashes):
-            return bool_array(np.zeros(len(asked), np.bool_))
+            return np.zeros(len(asked), np.bool_)
         # In ascending order a search goes through memory once, from its beginning to its end.
         order = np.argsort(asked)
         ascending = asked[order]
         places = np.minimum(np.searchsorted(self._hashes, ascending), len(self._hashes) - 1)
         found = np.empty(len(asked), np.bool_)
         found[order] = self._hashes[places] == ascending
-        return bool_array(found)
+        return found
 
 
 class Named:
