@@ -616,6 +616,17 @@ def test_a_forked_child_can_use_the_same_store(store: Store):
     assert store.get("child") == b"1"
 
 
+def test_a_file_that_is_written_to_in_place_is_another_one_whatever_its_time(store: Store, tmp_path: Path):
+    store.put("key", b"first")
+    file, before = tmp_path / "table" / "key", store.head("key")
+    found = file.stat()
+    file.write_bytes(b"other")
+    os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
+    after = store.head("key")
+    assert (after.size, after.modified_ms) == (before.size, before.modified_ms)
+    assert after.etag != before.etag
+
+
 def test_readers_never_see_half_a_file(store: Store):
     values = [b"a" * 300_000, b"b" * 200_000]
     store.put("key", values[0])

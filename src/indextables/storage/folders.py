@@ -208,8 +208,13 @@ def is_no_file(url: str, key: str) -> bool:
 
 
 def etag_of(found: os.stat_result) -> str:
-    """Changes whenever a put replaces the file: a new inode, or at least a new time."""
-    return f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
+    """Changes whenever the file is replaced or written to: a new inode, or at least a new time.
+
+    Inodes are used again, and a restore sets the time of the content as it was. Nobody can set the time of the last
+    change of the inode; a new name, a name less and a new mode change it too, which costs whoever remembers the file
+    one more look.
+    """
+    return f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_ctime_ns:x}-{found.st_size:x}"
 
 
 def meta_of(key: str, found: os.stat_result) -> ObjectMeta:

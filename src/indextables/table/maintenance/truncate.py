@@ -13,7 +13,7 @@ import msgspec
 
 from indextables import options as opt
 from indextables.env import Env
-from indextables.errors import ClockSkew, TableReplaced
+from indextables.errors import ClockSkew, ObjectNotFound, TableReplaced
 from indextables.log.care import (
     CleanupPlan,
     Rules,
@@ -29,7 +29,7 @@ from indextables.log.care import (
 )
 from indextables.log.checkpoint import inspect_state, own_states
 from indextables.log.commit import Transaction
-from indextables.log.read import Log, Snapshot, clock, identity_of
+from indextables.log.read import Log, Snapshot, Stamp, clock, read_stamp
 from indextables.log.wire import LOG_DIR, DomainMetadata, check_writable, parse_key, version_key
 from indextables.storage.store import ObjectMeta
 from indextables.table.environment import table_env
@@ -91,7 +91,7 @@ def truncate_time_travel(
     if request.dry_run or foreseen.oldest == version:
         return msgspec.structs.replace(foreseen, dry_run=request.dry_run)
     version = _recorded(log, env)
-    recorded = identity_of(env, version)
+    recorded = _stamp(env, version)
     checkpoint(env)
     if progress is not None:
         progress(Step("checkpoint", 1, 2))
@@ -115,11 +115,11 @@ def truncate_time_travel(
     )
 
 
-def _check_same_table(env: Env, plan: CleanupPlan, table_id: str, version: int, recorded: str | None) -> None:
+def _check_same_table(env: Env, plan: CleanupPlan, table_id: str, version: int, recorded: Stamp | None) -> None:
     """Raises TableReplaced unless the plan is for the table whose history says that it was cut."""
     if plan.table_id == table_id:
         # By name, since a listing may lag. Cleanup takes the file only once there are newer versions.
-        held = identity_of(env, version)
+        held = _stamp(env, version)
         if held == recorded or (held is None and any(meta.key > version_key(version) for meta in _versions(plan))):
             return
     message = (
@@ -132,6 +132,14 @@ def _check_same_table(env: Env, plan: CleanupPlan, table_id: str, version: int, 
 def _versions(plan: CleanupPlan) -> Iterator[ObjectMeta]:
     files = ((meta, parse_key(meta.key)) for meta in plan.listing)
     return (meta for meta, file in files if file is not None and file.kind == "version")
+
+
+def _stamp(env: Env, version: int) -> Stamp | None:
+    """Who a version is, by what its file holds; None if that is gone. Raises LogCorrupt, LimitExceeded, StoreError."""
+    try:
+        return read_stamp(env, version)
+    except ObjectNotFound:
+        return None
 
 
 def _recorded(log: Log, env: Env) -> int:
