@@ -290,6 +290,27 @@ def test_a_commit_that_others_went_on_from_while_it_was_in_doubt_stands():
     assert table.paths() == ["a", "b", "c"]
 
 
+def test_a_writer_does_not_go_on_from_what_took_the_place_of_the_winner_that_it_read(table):
+    """A backup is put back between the read of the winner and the put on top of it, and others commit another one."""
+    log = table.process()
+    append(log, [add("a")])
+    append(table.process(), [add("lost")])
+    store = table.process().env.store
+
+    def restored(call):
+        data = call()
+        store.delete_many([version_key(2), crc_key(2)])
+        append(table.process(), [add("b")])
+        return data
+
+    log.env.store.play("get", version_key(2), restored)
+    with pytest.raises(LogCorrupt, match="not the one that this commit was to follow"):
+        append(log, [add("c")])
+    assert table.paths() == ["a", "b"]
+    assert append(table.process(), [add("d")]).version == 3
+    assert table.paths() == ["a", "b", "d"]
+
+
 @pytest.mark.parametrize("gone", ["base", "follower"])
 def test_a_commit_that_cleanup_overtakes_while_it_is_checked_stands(table, gone):
     """What a listing showed may be gone when it is read, because a checkpoint covers it by now."""

@@ -312,9 +312,8 @@ class _Attempt:
         if any(content.token == self.token for content in winners):
             # Whoever had the slot took it back, and a put of ours that was still under way found it empty.
             raise Undecided(self.base.version + 1, "it may be there by now")
-        identity = None
-        if winners and self.env.store.is_local:
-            identity = tokens.identity_of(self.env, winners[-1].version)
+        # As the read itself saw it: a look by name would find what has taken the place of the file since.
+        identity = winners[-1].identity if winners else None
         unchanged = by_anchor(self.env, self.base.version, self.base.identity, winners) if identity else None
         if unchanged is not None:
             return self._judge(unchanged, identity)
@@ -323,8 +322,6 @@ class _Attempt:
             return self._verify(winners, identity)
         if not self._stands(seen):
             raise _Refused(lost_ground(self.log, self.base))
-        if winners:
-            identity = seen.etag(winners[-1].version)
         return self._judge(confirm(self.env, winners, seen=seen), identity)
 
     def _verify(self, winners: list[Held], identity: str | None) -> Settled | None:

@@ -30,6 +30,7 @@ from indextables.log.wire import (
     version_key,
     with_few_files,
 )
+from indextables.storage.store import ObjectMeta
 
 __all__ = ["Held", "Winner", "read_held", "read_slot"]
 
@@ -47,6 +48,8 @@ class Held:
 
     def __init__(self, data: bytes, version: int, root_url: str, lines: list[Line] | None) -> None:
         self.version = version
+        self.identity: str | None = None
+        """What tells the file that was read from any other one of its name, where the store told it."""
         self._data = data
         self._root_url = root_url
         self._decoded: VersionContent | None = None
@@ -145,11 +148,14 @@ def read_held(data: bytes, version: int, root_url: str) -> Held:
 
 def read_slot(env: Env, version: int) -> Held | None:
     """What the slot of `version` holds, None if it is empty. Raises as `read_held`, and StoreError."""
+    seen: list[ObjectMeta] = []
     try:
-        data = env.store.get(version_key(version))
+        data = env.store.get(version_key(version), noted=seen.append)
     except ObjectNotFound:
         return None
-    return read_held(data, version, env.store.url)
+    held = read_held(data, version, env.store.url)
+    held.identity = seen[-1].etag if seen else None
+    return held
 
 
 def _quick_look(data: bytes, version: int) -> list[Line] | None:
