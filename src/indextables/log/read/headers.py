@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from indextables.env import Env
 from indextables.errors import MetadataMissing
 from indextables.log.read.confirming import Confirmed, Mixed
-from indextables.log.read.load import OpenedState, header_of, is_another, newest_of, segments
+from indextables.log.read.load import OpenedState, header_of, is_another, segments
 from indextables.log.read.meant import stranger
 from indextables.log.read.newest import Known
 from indextables.log.read.versions import Versions
@@ -29,7 +31,7 @@ def header_above(
 
     Raises MetadataMissing, and Mixed if this is another table by now.
     """
-    protocol, metadata = newest_of(contents)
+    protocol, metadata = _newest_of(contents)
     if base is not None:
         if is_another(base, contents):
             raise Mixed(f"another table lives at {env.store.url} now", url=env.store.url)
@@ -47,7 +49,7 @@ def searched_back(env: Env, versions: Versions, known: Known, version: int) -> t
         part = tail[max(0, end - _AT_ONCE) : end]
         contents = versions.read(part, above=seen[0] if seen else None, files=False, log=known)
         seen = seen.after(contents)
-        newer = newest_of(contents)
+        newer = _newest_of(contents)
         protocol, metadata = protocol or newer[0], metadata or newer[1]
         if protocol is not None and metadata is not None:
             break
@@ -69,7 +71,10 @@ def _completed(
         segment, below = header_of(env, known, version, contents, opened=opened)
         older = segment.versions if not contents else range(segment.versions.start, contents[0].version)
         above = contents[0] if contents else None
-        told = newest_of(versions.read(older, above=above, files=False, log=known))
+        beside = versions.read(older, above=above, files=False, log=known)
+        told = _newest_of(beside)
+        if opened is not None and beside:
+            opened.newest = beside[-1]
         protocol, metadata = protocol or told[0], metadata or told[1]
         if below is not None:
             protocol, metadata = protocol or below[0], metadata or below[1]
@@ -80,3 +85,10 @@ def _completed(
         if content.table_id not in {None, metadata.id}:
             raise stranger(env, content.version)
     return protocol or V1, metadata
+
+
+def _newest_of(contents: Sequence[VersionContent]) -> tuple[Protocol | None, Metadata | None]:
+    """The newest protocol and metadata that versions, in ascending order, bring. Pure."""
+    protocol = next((c.protocol for c in reversed(contents) if c.protocol is not None), None)
+    metadata = next((c.metadata for c in reversed(contents) if c.metadata is not None), None)
+    return protocol, metadata

@@ -68,7 +68,6 @@ __all__ = [
     "is_another",
     "load_pruned",
     "load_state",
-    "newest_of",
     "segments",
 ]
 
@@ -114,13 +113,15 @@ class OpenedState:
     """The checkpoint that the header was read from, until the files are: it is fetched once for both.
 
     It holds one at most, for one version of one table, and gives it away once: where manifests of its list are gone by
-    then, the list is read again. `proven` is the checkpoint that version files were found to agree with.
+    then, the list is read again. `proven` is the checkpoint that version files were found to agree with, `newest` the
+    newest version file below `version` that was read beside it.
     """
 
-    __slots__ = ("_held", "proven")
+    __slots__ = ("_held", "newest", "proven")
 
     def __init__(self, ref: StateRef | None = None, opened: Opened | None = None) -> None:
         self.proven = ref
+        self.newest: VersionContent | None = None
         self._held = None if ref is None or opened is None else (ref, opened)
 
     def keep(self, ref: StateRef, opened: Opened) -> None:
@@ -131,6 +132,14 @@ class OpenedState:
         """What is held of `ref`; it stays."""
         held = self._held
         return None if held is None or held[0] != ref else held[1]
+
+    def token_at(self, version: int, base: TableState | None, contents: Sequence[VersionContent]) -> str | None:
+        """The token of a version that is read from these, else from what its header was; None where nothing tells."""
+        newest = contents[-1] if contents else self.newest
+        if newest is not None and newest.version == version:
+            return newest.token
+        below = base if base is not None or self._held is None else self._held[1]
+        return None if below is None else token_of(below.tokens, version)
 
     def take(self, ref: StateRef) -> Opened | None:
         """What is held of `ref`, if anything is."""
@@ -159,13 +168,17 @@ class LoadSome(Shape):
 
 
 class Way(NamedTuple):
-    """A version's protocol and metadata, and how its files are read; ObjectNotFound if cleanup takes them meanwhile."""
+    """A version's protocol and metadata, and how its files are read; ObjectNotFound if cleanup takes them meanwhile.
+
+    `token` is that of the commit, None where nothing tells it: what is loaded is proven to lead to it.
+    """
 
     protocol: Protocol
     metadata: Metadata
     load: Callable[[], TableState]
     load_some: LoadSome
     history: int
+    token: str | None
 
 
 def load_state(
@@ -175,14 +188,15 @@ def load_state(
     read_versions: ReadVersions,
     *,
     log_table: str,
+    token: str | None = None,
     opened: OpenedState | None = None,
     told: CrcFile | None = None,
 ) -> TableState:
-    """The table at `version`; `log_table` is the table that its header told, and what is loaded is proven to be of it.
+    """The table at `version`; what is loaded is proven to be of `log_table` and `token`, which its header told.
 
     `opened` is what reading the header left, `told` the version's check file where that was read: what a checkpoint
     contributes is held against it. Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt, Superseded where another
-    table has taken the place since, CheckpointError, PathEscape, StoreError.
+    table or history has taken the place since, CheckpointError, PathEscape, StoreError.
     """
     opened = opened or OpenedState()
 
@@ -190,7 +204,7 @@ def load_state(
         return read_state(env, ref, opened.take(ref))
 
     base, contents = _base_and_tail(env, known, version, read_versions, read, opened.proven)
-    return prove(env, _held_against(env, told, base, fold(env, base, contents)), log_table)
+    return prove(env, _held_against(env, told, base, fold(env, base, contents)), log_table, token)
 
 
 def load_pruned(
@@ -202,6 +216,7 @@ def load_pruned(
     parts: Parts | None = None,
     *,
     log_table: str,
+    token: str | None = None,
     opened: OpenedState | None = None,
     told: CrcFile | None = None,
 ) -> TableState | PrunedState:
@@ -214,7 +229,7 @@ def load_pruned(
     if parts is not None:
         made = _load_made(env, known, version, read_versions, parts, opened, told)
         if made is not None:
-            return prove(env, made, log_table)
+            return prove(env, made, log_table, token)
 
     def read(ref: StateRef) -> TableState | PrunedState:
         return read_pruned(env, ref, where, opened.take(ref))
@@ -222,8 +237,8 @@ def load_pruned(
     base, contents = _base_and_tail(env, known, version, read_versions, read, opened.proven)
     if isinstance(base, PrunedState):
         some = replay_pruned(base, contents, plainly=not env.options[opt.TRANSACTION_USE_OPTIMIZED])
-        return prove(env, some, log_table)
-    return prove(env, _held_against(env, told, base, fold(env, base, contents)), log_table)
+        return prove(env, some, log_table, token)
+    return prove(env, _held_against(env, told, base, fold(env, base, contents)), log_table, token)
 
 
 def _load_made(
@@ -447,13 +462,6 @@ def segments(env: Env, known: Known, version: int) -> Iterator[LogSegment]:
         except (VersionExpired, LogGap):
             return
         yield segment
-
-
-def newest_of(contents: Sequence[VersionContent]) -> tuple[Protocol | None, Metadata | None]:
-    """The newest protocol and metadata that versions, in ascending order, bring. Pure."""
-    protocol = next((c.protocol for c in reversed(contents) if c.protocol is not None), None)
-    metadata = next((c.metadata for c in reversed(contents) if c.metadata is not None), None)
-    return protocol, metadata
 
 
 def _first_readable(env: Env, known: Known, version: int, read: Callable[[StateRef], T]) -> tuple[LogSegment, T | None]:

@@ -21,6 +21,7 @@ from indextables.errors import (
     VersionNotFound,
 )
 from indextables.log.checkpoint import keep_own
+from indextables.log.read import meant
 from indextables.log.read.cache import LogCache, Region
 from indextables.log.read.checked import check_newest
 from indextables.log.read.confirming import Confirmed, Mixed, Superseded, check_above
@@ -37,7 +38,6 @@ from indextables.log.read.load import (
     load_state,
     segments,
 )
-from indextables.log.read.meant import check_id, check_ours, cut_off, stranger
 from indextables.log.read.memory import LogMemory
 from indextables.log.read.nearby import around, window
 from indextables.log.read.newest import Known, advance, discover, known_at, unbroken
@@ -175,18 +175,17 @@ class Log:
         """
         known = self._memory.known()
         if known is None or known.head > version:
-            return self.snapshot(version).checked(lambda state: check_ours(self.env, state, token))
+            return self.snapshot(version).checked(lambda state: meant.check_ours(self.env, state, token))
         self._memory.heed(metadata)
 
         def read(use: Callable[[Way], T]) -> T:
-            return self._retried(lambda look: use(self._way_of(look, version, metadata.id)))
+            return self._retried(lambda look: use(self._way_of(look, version, metadata.id, token)))
 
         def load_some(where: Where, parts: Parts | None = None) -> TableState | PrunedState:
             return read(lambda way: way.load_some(where, parts))
 
-        load = partial(read, lambda way: way.load())
-        found = Snapshot(version, protocol, metadata, load, load_some, known.history)
-        return found.checked(lambda state: check_ours(self.env, state, token))
+        found = Snapshot(version, protocol, metadata, partial(read, lambda way: way.load()), load_some, known.history)
+        return found.checked(lambda state: meant.check_ours(self.env, state, token))
 
     def read_version(self, version: int) -> VersionContent:
         """One version's actions.
@@ -205,7 +204,7 @@ class Log:
         for content in contents:
             if self.env.table_id is not None and content.table_id not in {None, self.env.table_id}:
                 self.check_table()
-                raise stranger(self.env, content.version)
+                raise meant.stranger(self.env, content.version)
         return contents
 
     def stored(self, version: int) -> bytes:
@@ -227,11 +226,7 @@ class Log:
         if not 0 <= missing <= known.head:
             message = f"version {missing} does not exist at {self.url}: the newest is {known.head}"
             raise VersionNotFound(message, version=missing, latest=known.head, url=self.url)
-        raise self._expired(missing, known.first + 1 if known.first == missing else known.first)
-
-    def _expired(self, version: int, earliest: int) -> VersionExpired:
-        message = f"the file of version {version} is gone at {self.url}: the oldest left is {earliest}"
-        return VersionExpired(message, version=version, earliest=earliest, url=self.url)
+        raise meant.file_gone(self.env, missing, known.first + 1 if known.first == missing else known.first)
 
     def metadata_at(self, version: int | None = None) -> Header:
         """Version, protocol and metadata, searched backwards from the version; no file entries are loaded.
@@ -347,7 +342,7 @@ class Log:
                 self.invalidate()
                 if attempt == _ATTEMPTS - 1 and isinstance(error, Superseded):
                     version = int(str(error.details["version"]))
-                    raise self._expired(version, version + 1) from error
+                    raise meant.file_gone(self.env, version, version + 1) from error
                 if attempt == _ATTEMPTS - 1:
                     file = parse_key(str(error.details.get("key", "")))
                     message = f"a listed file of the log at {self.url} cannot be found: {error}; restore it from a copy"
@@ -382,7 +377,7 @@ class Log:
 
     def _snapshot_at(self, look: Look, version: int) -> Snapshot:
         way = self._way_to(look, version)
-        check_id(self.env, way.metadata.id)
+        meant.check_id(self.env, way.metadata.id)
 
         def load_some(where: Where, parts: Parts | None = None) -> TableState | PrunedState:
             return self._patiently(way, version, lambda way: way.load_some(where, parts))
@@ -397,19 +392,19 @@ class Log:
         except (*UNREADABLE, LogCorrupt):
             # Part of it was read before: with another table or history here by now, the rest does not fit.
             self.invalidate()
-        return self._retried(lambda look: use(self._way_of(look, version, way.metadata.id)), hint=False)
+        return self._retried(lambda look: use(self._way_of(look, version, way.metadata.id, way.token)), hint=False)
 
-    def _way_of(self, look: Look, version: int, table: str) -> Way:
+    def _way_of(self, look: Look, version: int, table: str, token: str | None) -> Way:
         """As `_way_to`, for a version that was there. Raises VersionExpired where its table or history is gone."""
         try:
             found: Way | None = self._way_to(look, version)
         except VersionNotFound:
             found = None
         if (self.metadata_at().metadata if found is None else found.metadata).id != table:
-            message = f"version {version} is gone with its table: another one lives at {self.url} now"
-            raise VersionExpired(message, version=version, url=self.url)
+            raise meant.table_gone(self.env, version)
         if found is None:
-            raise cut_off(self.env, version)
+            raise meant.cut_off(self.env, version)
+        meant.check_token(self.env, version, found.token, token)
         return found
 
     def _way_to(self, look: Look, version: int) -> Way:
@@ -419,7 +414,9 @@ class Log:
         if cached is not None:
             check_readable(cached.state.protocol, self.url)
             whole = cached.state
-            return Way(whole.protocol, whole.metadata, lambda: whole, lambda *_, **__: whole, known.history)
+            return Way(
+                whole.protocol, whole.metadata, lambda: whole, lambda *_, **__: whole, known.history, whole.token
+            )
         base, anchor = self._cached_base(known, version)
         known = known if base is not None else self._with_short_tail(known, version)
         found = look.found if base is None and look.found is not None and look.found.known == known else None
@@ -436,20 +433,22 @@ class Log:
         opened = OpenedState() if found is None else found.opened
         protocol, metadata = header_above(self.env, self._versions, known, version, base, contents, opened)
         check_readable(protocol, self.url)
+        token = opened.token_at(version, base, contents)
+        if is_new:
+            meant.check_still(self.env, known, version)
         self._memory.keep_versions(known.history, contents)
         self._memory.keep_header(known.history, version, protocol, metadata)
-        anchor_of_this = known.head_identity if known.head == version else None
 
         def more(segment: LogSegment) -> Confirmed[VersionContent]:
             return self._versions.read_more(segment.versions, contents, known)
 
         def kept(found: TableState) -> TableState:
-            return self._memory.keep_state(found, anchor_of_this, known.history)
+            return self._memory.keep_state(found, known.head_identity if known.head == version else None, known.history)
 
         def load() -> TableState:
             began = self.env.ambient.monotonic()
             found = kept(
-                load_state(self.env, known, version, more, log_table=metadata.id, opened=opened, told=told)
+                load_state(self.env, known, version, more, log_table=metadata.id, token=token, opened=opened, told=told)
                 if base is None
                 else fold(self.env, base, contents)
             )
@@ -460,10 +459,10 @@ class Log:
             if base is not None:
                 return load()
             source = (self.env, known, version, more)
-            found = load_pruned(*source, where, parts, log_table=metadata.id, opened=opened, told=told)
+            found = load_pruned(*source, where, parts, log_table=metadata.id, token=token, opened=opened, told=told)
             return found if isinstance(found, PrunedState) else kept(found)
 
-        return Way(protocol, metadata, load, load_some, known.history)
+        return Way(protocol, metadata, load, load_some, known.history, token)
 
     def _metadata_at(self, look: Look, version: int) -> Header:
         known = self._reaching(look.known, version)
@@ -477,8 +476,9 @@ class Log:
             else:
                 near = self._with_short_tail(known, version)
                 protocol, metadata = searched_back(self.env, self._versions, near, version)
+            meant.check_still(self.env, known, version)
             self._memory.keep_header(known.history, version, protocol, metadata)
-        check_id(self.env, metadata.id)
+        meant.check_id(self.env, metadata.id)
         return Header(version, protocol, metadata)
 
     def _with_short_tail(self, known: Known, version: int) -> Known:

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from indextables import options as opt
 from indextables.env import Env
-from indextables.errors import TableReplaced, VersionExpired
+from indextables.errors import ObjectNotFound, TableReplaced, VersionExpired
 from indextables.log.read.confirming import Mixed, Superseded
-from indextables.log.wire import PrunedState, TableState, token_of, version_key
+from indextables.log.read.newest import Known
+from indextables.log.wire import PrunedState, TableState, identity, version_key
 
-__all__ = ["ANOTHER_HISTORY", "check_id", "check_ours", "cut_off", "prove", "stranger"]
+__all__ = [
+    "ANOTHER_HISTORY",
+    "check_id",
+    "check_ours",
+    "check_still",
+    "check_token",
+    "cut_off",
+    "file_gone",
+    "prove",
+    "stranger",
+    "table_gone",
+]
 
 ANOTHER_HISTORY = "another history"
 """The reason of a VersionExpired that the newest version is no answer to: what was written is not in it either."""
@@ -35,17 +48,43 @@ def stranger(env: Env, version: int) -> Mixed:
     return Mixed(message, version=version, url=env.store.url, reason="another table")
 
 
-def prove(env: Env, state: S, table: str) -> S:
-    """The state that was loaded for a version whose header was read before. Raises Superseded if it is not of `table`.
+def prove(env: Env, state: S, table: str, token: str | None) -> S:
+    """The state that was loaded for a version whose header was read before.
 
-    Between the two the folder may have been deleted, and another table made there with as many versions.
+    Between the two the folder may have been deleted and another table made there with as many versions, or a copy of
+    the table put there that went on differently. Raises Superseded unless it is of `table`, and of the commit `token`.
     """
-    if state.metadata.id == table:
-        return state
-    message = (
-        f"version {state.version} of the table {table} went with it: {env.store.url} holds {state.metadata.id} now"
-    )
-    raise Superseded(message, key=version_key(state.version), version=state.version)
+    if state.metadata.id != table:
+        raise _went(env, state.version, f"the table {table}, which went: {state.metadata.id} is there now")
+    if is_other(state.token, token):
+        raise _went(env, state.version, "a history of the table that another one has taken the place of")
+    return state
+
+
+def check_still(env: Env, known: Known, version: int) -> None:
+    """Raises Superseded if the newest file of a look at the log is another one by now, or gone.
+
+    What was read of `version` since that look may be of another history, then, and must not be remembered. On local
+    files that is a stat. Elsewhere it is a request, made only where the look may have been long ago.
+    """
+    if known.head_identity is None or not (env.store.is_local or env.options[opt.MAX_STALENESS_MS] > 0):
+        return
+    try:
+        is_same = identity(env.store.head(version_key(known.head))) == known.head_identity
+    except ObjectNotFound:
+        is_same = False
+    if not is_same:
+        raise _went(env, version, "a log that has been replaced since it was looked at, or that went on")
+
+
+def _went(env: Env, version: int, of: str) -> Superseded:
+    message = f"version {version} at {env.store.url} was read of {of}"
+    return Superseded(message, key=version_key(version), version=version)
+
+
+def is_other(found: str | None, token: str | None) -> bool:
+    """True if both tokens are known, and are not of one commit."""
+    return None not in {token, found} and found != token
 
 
 def check_ours(env: Env, state: TableState | PrunedState, token: str | None) -> None:
@@ -53,15 +92,19 @@ def check_ours(env: Env, state: TableState | PrunedState, token: str | None) -> 
 
     That is so where a copy of the table was put back and others wrote to it.
     """
-    found = token_of(state.tokens, state.version)
-    if None in {token, found} or found == token:
+    check_token(env, state.version, state.token, token)
+
+
+def check_token(env: Env, version: int, found: str | None, token: str | None) -> None:
+    """As `check_ours`, by the token that was found."""
+    if not is_other(found, token):
         return
     message = (
-        f"version {state.version} at {env.store.url} is not the one that this handle has read or written: a copy of "
+        f"version {version} at {env.store.url} is not the one that this handle has read or written: a copy of "
         "the table was put back, and others wrote to it. What came with that version is not in the table; refresh() "
         "goes on with what is"
     )
-    raise VersionExpired(message, version=state.version, url=env.store.url, reason=ANOTHER_HISTORY)
+    raise VersionExpired(message, version=version, url=env.store.url, reason=ANOTHER_HISTORY)
 
 
 def cut_off(env: Env, version: int) -> VersionExpired:
@@ -71,3 +114,15 @@ def cut_off(env: Env, version: int) -> VersionExpired:
         "or its newest files were lost. refresh() goes on with what is there"
     )
     return VersionExpired(message, version=version, url=env.store.url, reason=ANOTHER_HISTORY)
+
+
+def table_gone(env: Env, version: int) -> VersionExpired:
+    """The error for a version of a table that another one has taken the place of."""
+    message = f"version {version} is gone with its table: another one lives at {env.store.url} now"
+    return VersionExpired(message, version=version, url=env.store.url)
+
+
+def file_gone(env: Env, version: int, earliest: int) -> VersionExpired:
+    """The error for a version whose file cleanup took."""
+    message = f"the file of version {version} is gone at {env.store.url}: the oldest left is {earliest}"
+    return VersionExpired(message, version=version, earliest=earliest, url=env.store.url)

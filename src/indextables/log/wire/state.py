@@ -155,6 +155,11 @@ class StateHeader(msgspec.Struct, frozen=True):
     tokens: TokenWindow | None = None
     in_commit_timestamp: int | None = None
 
+    @property
+    def token(self) -> str | None:
+        """The token of the commit of this version, None where the source does not tell it."""
+        return token_of(self.tokens, self.version)
+
 
 def header_fields(known: object) -> dict[str, Any]:
     """The fields of a `StateHeader` that something with attributes of the same names has."""
