@@ -22,7 +22,7 @@ from indextables.log.commit.create import create_table
 from indextables.log.commit.resolve import resolve_token
 from indextables.log.wire.actions import CommitInfo, Txn
 from indextables.log.wire.codec import encode_version
-from indextables.log.wire.names import LOG_DIR, parse_key, version_key
+from indextables.log.wire.names import LOG_DIR, crc_key, parse_key, version_key
 from indextables.storage.store import ObjectMeta
 
 __all__ = ["place"]
@@ -197,3 +197,35 @@ def test_a_checkpoint_above_every_listed_version_is_the_newest_version(form, war
     reader.env.store.play("list", LOG_DIR, lagging, times=99)
     assert reader.latest_version() == 4
     assert sorted(reader.snapshot().files["path"].to_pylist()) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("drops", ["invalidate", "expiry"])
+def test_a_history_that_was_forgotten_does_not_come_back_with_a_slow_look(tmp_path, drops):
+    """What was read of the versions above, and searched, belongs to the log that was there then."""
+    table = Place(str(tmp_path / "table"))
+    create_table(table.process(), METADATA)
+    log = table.process()
+    append(table.process(), [add("a")])
+    known = log.snapshot()
+    store = table.process().env.store
+
+    def overtaken(call: Callable[[], Any]) -> Any:
+        found = call()
+        append(table.process(), [add("lost")])
+        seen = log.of_table(METADATA.id).snapshot()
+        assert (seen.version, seen.history) == (2, known.history)
+        store.delete_many([version_key(2), crc_key(2)])
+        append(table.process(), [add("b")])
+        if drops == "invalidate":
+            log.invalidate()
+        else:
+            table.clock.advance(hours=24)
+            assert log.remembered() is None
+        return found
+
+    log.env.store.play("head", version_key(1), overtaken)
+    assert log.latest_version() in {1, 2}
+    now = log.snapshot()
+    assert now.version == 2
+    assert now.history > known.history
+    assert sorted(now.files["path"].to_pylist()) == ["a", "b"]

@@ -17,6 +17,7 @@ import msgspec
 
 from indextables import options as opt
 from indextables.env import Env
+from indextables.log.read.newest import Known
 from indextables.log.wire import FileIdentity, TableState
 from indextables.process import Lock, Memory, declare
 
@@ -84,6 +85,8 @@ class LogCache:
         self._misses: dict[Region, int] = dict.fromkeys(_LIMITS, 0)
         self._max_version_bytes = max_version_bytes
         self._version_bytes = 0
+        self._dropped = 0
+        """The largest history of which it was dropped what is newest: none up to it comes back."""
 
     @overload
     def get(self, region: Literal["files"], key: Key, now: float) -> KeptState | None: ...
@@ -120,13 +123,16 @@ class LogCache:
         with self._lock:
             self._put(region, key, value, expires, size)
 
-    def put_unless(self, region: Small, key: Key, value: Any, expires: float, unless: Callable[[Any], bool]) -> None:
-        """As `put`, but an entry of which `unless` is true stays."""
+    def put_known(self, key: Key, known: Known, expires: float, unless: Callable[[Known], bool]) -> None:
+        """Keep what is newest, unless `unless` is true of what is kept, or that of its history was dropped before.
+
+        A slow thread may still hold it. What others remember by that number is of the log as it was then.
+        """
         with self._lock:
-            entry = self._entries[region].get(key)
-            if entry is not None and unless(entry[1]):
-                return
-            self._put(region, key, value, expires, 0)
+            entry = self._entries["versionsList"].get(key)
+            is_refused = known.history <= self._dropped if entry is None else unless(entry[1])
+            if not is_refused:
+                self._put("versionsList", key, known, expires, 0)
 
     def invalidate(self, url: str, regions: tuple[Region, ...] = tuple(_LIMITS)) -> int:
         """Drop what belongs to the table at `url` and to tables in folders below it; the number of entries."""
@@ -142,8 +148,9 @@ class LogCache:
     def clear(self) -> None:
         """Drop everything; the statistics stay."""
         with self._lock:
-            for region in self._entries:
-                self._entries[region].clear()
+            for region, entries in self._entries.items():
+                for key in list(entries):
+                    self._drop(region, key)
             self._version_bytes = 0
 
     def stats(self) -> CacheStats:
@@ -162,7 +169,7 @@ class LogCache:
             )
 
     def _put(self, region: Region, key: Key, value: Any, expires: float, size: int) -> None:
-        self._drop(region, key)
+        self._take(region, key)
         if region == "version" and size > self._max_version_bytes:
             return
         self._entries[region][key] = (expires, value, size)
@@ -173,9 +180,17 @@ class LogCache:
             self._drop(region, next(iter(entries)))
 
     def _drop(self, region: Region, key: Key) -> None:
+        known = self._take(region, key)
+        if isinstance(known, Known):
+            self._dropped = max(self._dropped, known.history)
+
+    def _take(self, region: Region, key: Key) -> Any:
         entry = self._entries[region].pop(key, None)
-        if entry is not None and region == "version":
+        if entry is None:
+            return None
+        if region == "version":
             self._version_bytes -= entry[2]
+        return entry[1]
 
 
 _SHARED = LogCache()

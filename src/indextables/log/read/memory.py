@@ -83,7 +83,7 @@ class LogMemory:
             """A slower thread must not bring back what this process knew before: memory reaches further than that."""
             return (kept.history, kept.head) > (known.history, known.head)
 
-        cache.put_unless("versionsList", self._place, known, self._expiry(), is_newer)
+        cache.put_known(self._place, known, self._expiry(), is_newer)
 
     def learn_commit(self, version: int, meta: ObjectMeta, below: str | None) -> None:
         """Remember a version that was committed by us, where the file below it (etag `below`) was the newest known."""
