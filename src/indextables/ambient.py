@@ -19,10 +19,20 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Generic, Literal, Protocol, TypeVar
 
 from indextables.errors import StoreUnavailable
-from indextables.process import Lock
+from indextables.process import Lock, Memory, declare
 
 _UNASKED: tuple[Pool, ...] = ("maintenance", "upkeep", "overdue")
 """What the caller of a write does not wait for: it is left to the next writer rather than done by this one."""
+
+_GIVEN_UP = ("indextables-upkeep", "indextables-overdue")
+"""The threads of what nobody asked for, which a process that ends does not wait for to its end."""
+
+_SHARE, _LEAST_S = 0.1, 10.0
+"""For how long it waits: of the time that it has lived, and at least.
+
+What upkeep does in any case takes a second or less; where every process lived for one append, and waited for no more
+than that on a busy machine, it would never be done.
+"""
 
 _REQUESTS = 32
 """Threads that wait for an object store: they cost it nothing, and a core hardly anything."""
@@ -51,6 +61,40 @@ at 4 Linux gives it two fifths of what that writer gets, and it needs a third. A
 """
 
 
+class _End:
+    """When this process began to end: its main thread is through, and Python waits for the threads of pools."""
+
+    def __init__(self) -> None:
+        self.since: float | None = None
+
+    def begin(self) -> None:
+        self.since = time.monotonic()
+
+    def forget(self) -> None:
+        self.since = None
+
+
+_END = _End()
+
+declare(
+    Memory(
+        name="end of the process",
+        where=f"{__name__}._END",
+        key="none",
+        bound="one number",
+        fork="the child has an end of its own",
+        ends="with the process",
+        after_fork=_END.forget,
+    )
+)
+
+# What `concurrent.futures` waits for its threads by; it is called the other way round, so that this comes first. A
+# Python without it waits for what has begun, as before.
+if (_at_end := getattr(threading, "_register_atexit", None)) is not None:
+    with contextlib.suppress(RuntimeError):
+        _at_end(_END.begin)
+
+
 class Ambient(Protocol):
     """Time, chance and threads.
 
@@ -63,6 +107,13 @@ class Ambient(Protocol):
 
     def age(self) -> float:
         """Seconds for which this process has been at work: what it does unasked stays small beside that."""
+        ...
+
+    def gives_up(self) -> bool:
+        """True in a thread that does what nobody asked for, once the process has been ending for longer than it waits.
+
+        It waits a tenth of the time that it has lived, or ten seconds. Stores ask before each attempt at a call.
+        """
         ...
 
     def sleep(self, seconds: float) -> None: ...
@@ -128,6 +179,12 @@ class SystemAmbient:
 
     def age(self) -> float:
         return time.monotonic() - self._began
+
+    def gives_up(self) -> bool:
+        since = _END.since
+        if since is None or not threading.current_thread().name.startswith(_GIVEN_UP):
+            return False
+        return time.monotonic() - since > max(_LEAST_S, _SHARE * (since - self._began))
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

@@ -315,6 +315,9 @@ class SimAmbient:
     def age(self) -> float:
         return self.world.clock_ms / 1000
 
+    def gives_up(self) -> bool:
+        return False
+
     def sleep(self, seconds: float) -> None:
         self.actor.wake_ms = self.world.clock_ms + int(seconds * 1000)
         self.world.pause(self.actor)

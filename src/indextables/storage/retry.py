@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from indextables.ambient import Ambient
-from indextables.errors import StoreUnavailable
+from indextables.errors import StoreError, StoreUnavailable
 from indextables.storage.store import CallPolicy
 
 __all__ = ["retry", "wait_before"]
@@ -21,12 +21,15 @@ def retry(call: Callable[[float], T], policy: CallPolicy, ambient: Ambient) -> T
     """The first result of `call`, which is given the seconds left and raises StoreUnavailable to be tried again.
 
     Every other exception ends the loop at once. When the attempts or the deadline are used up, the last
-    StoreUnavailable is raised.
+    StoreUnavailable is raised; StoreError before an attempt for which this thread has no time any more.
     """
     deadline = ambient.monotonic() + policy.deadline_s
     attempt = 0
     while True:
         attempt += 1
+        if ambient.gives_up():
+            message = "this process ends: what nobody asked it for is left to the next one that writes"
+            raise StoreError(message, given_up=True)
         try:
             return call(max(deadline - ambient.monotonic(), 0.001))
         except StoreUnavailable as error:

@@ -227,7 +227,9 @@ class _Work:
             if due and not purges_later:
                 _purge_unasked(log)
         except _NOT_THE_WRITES as error:
-            _LOGGER.warning("%s was not purged after a write: %s", log.url, str(error) or type(error).__name__)
+            _LOGGER.log(
+                self._weight, "%s was not purged after a write: %s", log.url, str(error) or type(error).__name__
+            )
             return False
         return due and purges_later
 
@@ -239,10 +241,14 @@ class _Work:
 
             return merge_if_due(log, allowance(log.env.ambient, self._options, self._added, self._by))
         except _NOT_THE_WRITES as error:
-            _LOGGER.warning(
-                "small splits of %s were not merged after a write: %s", log.url, str(error) or type(error).__name__
-            )
+            why = str(error) or type(error).__name__
+            _LOGGER.log(self._weight, "small splits of %s were not merged after a write: %s", log.url, why)
             return []
+
+    @property
+    def _weight(self) -> int:
+        """How much it matters what goes wrong: nothing is wrong with a process that ends."""
+        return logging.INFO if self._log.env.ambient.gives_up() else logging.WARNING
 
 
 def _purges_after(options: Options, merged: list[int]) -> bool:

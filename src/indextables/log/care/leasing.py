@@ -179,7 +179,8 @@ class Lease(Held):
                 return
             self._env.store.put(self._key, encode(msgspec.structs.replace(self._intent, released=True)))
         except IndexTablesError as error:
-            _LOGGER.warning("the lease %s of %s ends by itself: %s", self.ticket.name, self._env.store.url, error)
+            weight = logging.INFO if self._env.ambient.gives_up() else logging.WARNING
+            _LOGGER.log(weight, "the lease %s of %s ends by itself: %s", self.ticket.name, self._env.store.url, error)
 
     def _is_ours(self) -> bool:
         """True if the file is there and this lease's: who took it over has deleted it, and so has who drops a table."""

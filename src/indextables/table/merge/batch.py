@@ -259,7 +259,7 @@ def _group(files: pa.Table, columns: Sequence[str]) -> Group:
 
 def _told(answer: Answer, result: BatchResult) -> MergeAnswer | None:
     if isinstance(answer, IndexTablesError):
-        _fail(str(answer), result)
+        _fail(str(answer), result, logging.INFO if answer.details.get("given_up") else logging.WARNING)
         return None
     told = _ANSWER.decode(answer)
     result.memory_bytes = max(result.memory_bytes, told.memory_bytes)
@@ -332,8 +332,8 @@ def _inherited(merging: Merging, group: Group, pieces: Sequence[Piece]) -> list[
     return found
 
 
-def _fail(reason: str, result: BatchResult) -> None:
-    _LOGGER.warning("a group of splits was not merged: %s", reason)
+def _fail(reason: str, result: BatchResult, weight: int = logging.WARNING) -> None:
+    _LOGGER.log(weight, "a group of splits was not merged: %s", reason)
     result.failed.append(reason)
 
 
