@@ -22,6 +22,8 @@ NO_MEMORY = {"transaction.cache.enabled": "false"}
 STALE = {"maxStaleness": "3600000"}
 NEWEST = 5
 
+pytestmark = pytest.mark.slow
+
 
 def rows(*numbers: int) -> list[dict[str, object]]:
     return [{"p": number % 2, "id": number, "text": f"word {number}"} for number in numbers]

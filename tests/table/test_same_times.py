@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 NO_MEMORY = {"transaction.cache.enabled": "false"}
 TIME_NS = 1_700_000_000 * 10**9
 TRIES = 200
+
+pytestmark = pytest.mark.slow
 
 
 def rows(number: int) -> list[dict[str, object]]:
@@ -49,31 +52,32 @@ def looks(file: Path) -> tuple[int, int, int]:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def of_size(size: int, make: Callable[[Path], Path], folder: Path) -> Path:
-    """The first copy of a table that `make` makes in which the file that it tells has this size."""
+def of_one_size(folder: Path, *makes: Callable[[Path], Path]) -> tuple[Path, Path]:
+    """Copies of a table, one by each of two functions, in which the files that they tell have the same size."""
+    made: tuple[dict[int, Path], dict[int, Path]] = ({}, {})
     for number in range(TRIES):
-        copy = folder / f"copy{number}"
-        if make(copy).stat().st_size == size:
-            return copy
-        shutil.rmtree(copy)
-    return pytest.fail(f"no file of {size} bytes in {TRIES} tries")
+        for own, other, make, name in zip(made, reversed(made), makes, ("first", "second"), strict=True):
+            copy = folder / f"{name}{number}"
+            size = make(copy).stat().st_size
+            own[size] = copy
+            if size in other:
+                return made[0][size], made[1][size]
+    return pytest.fail(f"no files of one size in {TRIES} tries")
 
 
 def test_a_version_file_that_looks_like_the_known_one_is_read_and_gone_on_from(tmp_path):
-    path, first, base = tmp_path / "t", tmp_path / "first", tmp_path / "base"
+    path, base = tmp_path / "t", tmp_path / "base"
     table = indextables.create(path, SCHEMA, properties={"transaction.compression.enabled": "false"})
     for number in (1, 2, 3):
         table.append(rows(number))
     shutil.copytree(path, base)
-    table.append(rows(4))
-    shutil.copytree(path, first)
 
-    def other(copy: Path) -> Path:
+    def grown(copy: Path, number: int) -> Path:
         shutil.copytree(base, copy)
-        indextables.open(copy).append(rows(5))
+        indextables.open(copy).append(rows(number))
         return copy / version_key(4)
 
-    second = of_size((path / version_key(4)).stat().st_size, other, tmp_path)
+    first, second = of_one_size(tmp_path, partial(grown, number=4), partial(grown, number=5))
     restored(first, path)
     before = looks(path / version_key(4))
     assert ids(indextables.open(path)) == [1, 2, 3, 4]
@@ -86,7 +90,7 @@ def test_a_version_file_that_looks_like_the_known_one_is_read_and_gone_on_from(t
 
 
 def test_cleanup_deletes_no_manifest_for_a_checkpoint_that_looked_the_same(tmp_path):
-    path, first, base = tmp_path / "t", tmp_path / "first", tmp_path / "base"
+    path, base = tmp_path / "t", tmp_path / "base"
     table = indextables.create(path, SCHEMA, properties={"state.gc.minManifestAgeHours": "1"})
     for number in (1, 2, 3):
         table.append(rows(number))
@@ -101,14 +105,13 @@ def test_cleanup_deletes_no_manifest_for_a_checkpoint_that_looked_the_same(tmp_p
         (state,) = (copy / LOG_DIR).glob("state-v*/_manifest.avro")
         return state
 
-    state = grown(first, 4)
-    name = state.relative_to(first)
-    second = of_size(state.stat().st_size, lambda copy: grown(copy, 5), tmp_path)
+    first, second = of_one_size(tmp_path, partial(grown, number=4), partial(grown, number=5))
     restored(first, path)
-    before = looks(path / name)
+    (state,) = (path / LOG_DIR).glob("state-v*/_manifest.avro")
+    before = looks(state)
     indextables.open(path).clean_up()
     restored(second, path)
-    assert looks(path / name) == before
+    assert looks(state) == before
     indextables.open(path).clean_up()
     assert ids(indextables.open(path, options=NO_MEMORY)) == [1, 2, 3, 5]
 
