@@ -44,8 +44,9 @@ _LOGGER = logging.getLogger("indextables")
 # Whether the plan still holds is asked before so many deletes at most; on local files before each.
 _BATCH = 200
 
-# So many lists of manifests are read again before a manifest goes: a millisecond each on a local disk.
-_READ_AGAIN = 32
+# So many lists of manifests are read again before a manifest goes: a millisecond each on a local disk. Retention can
+# keep a thousand of them.
+_READ_AGAIN = 4
 
 
 class CleanupReport(msgspec.Struct, frozen=True):
