@@ -1610,8 +1610,8 @@ BUGS = [
     Bug(
         "an intent ends by this machine's clock",
         LOG + "care/intents.py",
-        "if now_ms - meta.modified_ms > lives_ms(intent) + GRAIN_MS or (isinstance(intent, Intent) and intent.released):",
-        "if now_ms > lives_ms(intent) + GRAIN_MS:",
+        "    return now_ms is not None and now_ms - meta.modified_ms > lives_ms(intent) + GRAIN_MS\n",
+        "    return now_ms is not None and now_ms > lives_ms(intent) + GRAIN_MS\n",
         INTENT_TESTS,
     ),
     Bug(

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import msgspec
 import pyarrow as pa
 import pytest
+from tests.servers.s3 import Fault, S3Server
+from tests.table.test_late_deletes import LOST, REPEATED, Late
 from tests.world.clock import Clock, QuickAmbient
 from tests.world.store import InterruptedStore
 
 import indextables
-from indextables.errors import IndexTablesError, StoreError, TableNotFound
+from indextables.errors import IndexTablesError, StoreError, StoreUnavailable, TableNotFound
+from indextables.log.care import announce_drop
 from indextables.log.care.opening import open_log
 from indextables.log.wire import parse_key, version_key
+from indextables.table.create import create, create_with_rows
 from indextables.table.environment import open_env
 from indextables.table.maintenance import drop_table
+from indextables.table.rows import read_rows
 
 ROWS = pa.schema([("id", pa.int64())])
 OPTIONS = {"mergeOnWrite.enabled": "false"}
@@ -145,6 +151,96 @@ def test_a_delete_that_is_sent_again_takes_no_version_that_came_between(place):
     with pytest.raises(StoreError, match="another file since the drop began"):
         place.drop(SentAgain(store, lambda: store.put(version_key(0), b"another's")))
     assert store.get(version_key(0)) == b"another's"
+
+
+@pytest.mark.slow
+def test_rows_that_were_written_before_their_table_was_made_are_there_or_refused(place):
+    """The drop of the table that was there before takes them for files of that one."""
+    for at in itertools.count(1):
+        place.make(1, 2)
+        # Whoever makes a table for its rows has found none, and writes them; another table comes and goes meanwhile.
+        place.drop()
+        env = place.env()
+        store = InterruptedStore(env.store, at, lambda: (place.make(3), place.drop()))
+        rows = read_rows(pa.table({"id": [100]}, schema=ROWS))
+        try:
+            create_with_rows(open_log(msgspec.structs.replace(env, store=store)), ROWS, rows)
+        except IndexTablesError:
+            assert store.left <= 0
+        else:
+            # Or the table that was dropped is this one.
+            with contextlib.suppress(TableNotFound):
+                assert place.rows() == [100], f"before request {at}"
+        place.clear()
+        if store.left > 0:
+            break
+
+
+@pytest.mark.parametrize("place", ["memory"], indirect=True)
+@pytest.mark.parametrize("how", [LOST, REPEATED])
+def test_no_table_is_made_where_a_delete_of_a_drop_may_still_arrive(place, how):
+    place.make(1, 2)
+    store = Late(place.env().store, how)
+    with contextlib.suppress(StoreError):
+        place.drop(store)
+    if how == LOST:
+        place.drop()
+    with pytest.raises(StoreUnavailable, match=r"may still arrive: nothing was made here. Try .* ends by itself at 20"):
+        place.make()
+    place.clock.advance(seconds=300)
+    store.arrive()
+    place.make(100)
+    assert place.rows() == [100]
+
+
+@pytest.mark.parametrize("place", ["memory"], indirect=True)
+def test_a_drop_whose_deletes_are_all_answered_holds_nobody_up(place):
+    place.make(1, 2)
+    place.drop()
+    began_ms = place.clock.ms
+    place.make(100)
+    assert place.clock.ms == began_ms
+
+
+def test_no_table_is_made_while_another_process_drops_one(place):
+    place.make(1, 2)
+    told = []
+
+    def others():
+        with pytest.raises(StoreUnavailable, match="is being dropped") as caught:
+            place.make()
+        told.append(caught)
+
+    place.drop(AtEnd(place.env().store, 2, others))
+    assert told
+    assert place.make().version == 0
+
+
+@pytest.mark.parametrize("place", ["memory"], indirect=True)
+def test_two_that_drop_a_table_leave_each_others_mark(place):
+    """The one that is done must not let anybody make a table where the other one is at work yet."""
+    place.make(1, 2)
+    mark = announce_drop(place.env())
+    place.drop()
+    assert [meta.key for meta in place.env().store.list_from("")] == [mark.key]
+    with pytest.raises(StoreUnavailable):
+        place.make()
+    mark.release()
+    assert place.make().version == 0
+
+
+def test_a_drop_on_an_object_store_that_gets_no_answer_leaves_its_mark():
+    with S3Server() as server:
+        options = {**server.settings(), **OPTIONS}
+        url = server.table_url("t")
+        indextables.create(url, ROWS, options=options).append([{"id": 1}])
+        server.inject(Fault(method="POST", query="delete", before="reset"))
+        indextables.LocalSession({"t": url}, options=options).run("DROP INDEXTABLE t")
+        left = server.keys("t/")
+        assert [key.rpartition("/")[0] for key in left] == ["t/_transaction_log/_intents"]
+        log = open_log(open_env(url, options, ambient=QuickAmbient()))
+        with pytest.raises(StoreUnavailable, match="may still arrive"):
+            create(log, ROWS)
 
 
 @pytest.mark.parametrize("place", ["memory"], indirect=True)

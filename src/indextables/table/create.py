@@ -27,7 +27,7 @@ from indextables.table.rows import (
     wanted_indexing,
     with_generated,
 )
-from indextables.table.writing import discard, registered, target_of, write_adds
+from indextables.table.writing import check_there, discard, registered, target_of, write_adds
 
 __all__ = [
     "configuration_of",
@@ -77,7 +77,7 @@ def create_with_rows(
     """Make a table for `rows` and append them. Rows that fail leave no table.
 
     The version that holds them, and whether the table held their batch before, so that nothing was added. The files
-    are written before the table is made. Raises as `create` and `append` do.
+    are written before the table is made, and looked for when it is. Raises as `create` and `append` do.
     """
     check_not_foreign(log.env.store)
     metadata = _metadata(log, schema, partition_by, properties)
@@ -90,6 +90,7 @@ def create_with_rows(
         raise
     if not adds and txn is None:
         return created.version, False
+    check_there(log.env, adds)
     mapping = registered(created.metadata, target.plan)
     committed = commit_append(log, created.metadata, adds, mapping=mapping, txn=txn, along=along)
     return committed.version, committed.repeated

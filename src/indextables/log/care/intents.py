@@ -188,8 +188,8 @@ def protect_keys(
     return _write(env, intent)
 
 
-def protections(env: Env, now_ms: int, *, table_id: str | None = None, but: str | None = None) -> Protections:
-    """What is protected at `now_ms`, the store's time. Raises StoreError if that cannot be found out.
+def protections(env: Env, now_ms: int | None, *, table_id: str | None = None, but: str | None = None) -> Protections:
+    """What is protected at `now_ms`, the store's time; None: at any time. Raises StoreError if nobody can tell.
 
     The intent of the key `but` is passed over: that is the caller's own.
 
@@ -207,7 +207,7 @@ def protections(env: Env, now_ms: int, *, table_id: str | None = None, but: str 
     return united(found, now_ms, table_id)
 
 
-def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_id: str | None) -> Protections:
+def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int | None, table_id: str | None) -> Protections:
     """The protections of intents, each with what the store tells about its file; a text says why one is none. Pure."""
     readers: list[tuple[int, Holder]] = []
     times: list[int] = []
@@ -218,7 +218,7 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
     sweep: Holder | None = None
     drops: dict[str, Holder] = {}
     for meta, intent in found:
-        if now_ms - meta.modified_ms > lives_ms(intent) + GRAIN_MS or (isinstance(intent, Intent) and intent.released):
+        if _is_over(meta, intent, now_ms):
             expired.append(meta.key)
             continue
         if isinstance(intent, str):
@@ -256,6 +256,12 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
         drops=frozenset(drops),
         drop=max(drops.values(), key=lambda holder: holder.until_ms, default=None),
     )
+
+
+def _is_over(meta: ObjectMeta, intent: Intent | str, now_ms: int | None) -> bool:
+    if isinstance(intent, Intent) and intent.released:
+        return True
+    return now_ms is not None and now_ms - meta.modified_ms > lives_ms(intent) + GRAIN_MS
 
 
 def _as_holder(meta: ObjectMeta, intent: Intent, name: str) -> Holder:

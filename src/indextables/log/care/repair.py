@@ -22,6 +22,7 @@ from indextables.errors import (
     LimitExceeded,
     ObjectNotFound,
 )
+from indextables.log.care.sweeping import await_drops
 from indextables.log.checkpoint import (
     Pointer,
     find_states,
@@ -157,6 +158,7 @@ def write_log(place: Env, state: TableState, operation: str, places: Mapping[int
     # Before there is a table whose writers would count from the start.
     for field, taken in places.items():
         reserve(env, field, taken)
+    await_drops(env)
     now = env.ambient.now_ms()
     first: list[Action] = [_commit_info(env, state.metadata, operation, now), state.protocol, state.metadata]
     if env.store.put_if_absent(version_key(0), _encode(env, first, None)) is not PutAnswer.CREATED:

@@ -15,13 +15,23 @@ from collections.abc import Callable, Collection, Sequence
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import LogError, ObjectNotFound, StoreUnavailable, TableNotFound, TableReplaced
-from indextables.log.care.intents import SWEEP_MS, Holder, Protection, protections, store_now_ms
+from indextables.log.care.intents import SWEEP_MS, Holder, Protection, Protections, protections, store_now_ms
 from indextables.log.checkpoint import find_states
 from indextables.log.read import Log, clock
 from indextables.log.wire import LOG_DIR, StateRef, identity, parse_key
 from indextables.storage.store import ObjectMeta, Store
 
-__all__ = ["Leave", "Sent", "anchors", "await_sweeps", "found_now", "lasting_sweep", "promptly", "why_over"]
+__all__ = [
+    "Leave",
+    "Sent",
+    "anchors",
+    "await_drops",
+    "await_sweeps",
+    "found_now",
+    "lasting_sweep",
+    "promptly",
+    "why_over",
+]
 
 # A sweep is announced anew when it is older than this, long before it runs out.
 _RENEW_MS = 60_000
@@ -29,7 +39,6 @@ _RENEW_MS = 60_000
 _PROMPT_S = 10.0
 _ATTEMPTS = 3
 _PATIENCE_S = 30.0
-_FIRST_MS = 0
 
 
 def anchors(listing: Sequence[ObjectMeta], cut: StateRef | None) -> tuple[ObjectMeta, ...]:
@@ -58,14 +67,31 @@ def await_sweeps(env: Env) -> None:
 
 def lasting_sweep(env: Env) -> Holder | None:
     """As `await_sweeps`; but who still deletes after all that time is told, not raised. Raises StoreError."""
-    if protections(env, _FIRST_MS).sweep is None:
+    return _lasting(env, lambda found: found.sweep)
+
+
+def await_drops(env: Env) -> None:
+    """Return when nobody drops a table here any more, whose deletes might take files of the next one.
+
+    That takes one listing where nobody does. Raises StoreUnavailable if it takes too long, StoreError.
+    """
+    drop = _lasting(env, lambda found: found.drop)
+    if drop is not None:
+        what = f"{env.store.url} is being dropped, or its drop got no answer to a delete that may still arrive"
+        message = f"{what}: nothing was made here. Try again in a while, or take another path. {drop}"
+        raise StoreUnavailable(message, url=env.store.url)
+
+
+def _lasting(env: Env, which: Callable[[Protections], Holder | None]) -> Holder | None:
+    """Who is still at it after we waited for a while."""
+    if which(protections(env, None)) is None:
         # Whether one is over needs the store's clock; that there is none does not.
         return None
     waited_s, pause_s = 0.0, 0.01
-    while (sweep := protections(env, store_now_ms(env)).sweep) is not None and waited_s <= _PATIENCE_S:
+    while (holder := which(protections(env, store_now_ms(env)))) is not None and waited_s <= _PATIENCE_S:
         env.ambient.sleep(pause_s)
         waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, 1.0)
-    return sweep
+    return holder
 
 
 def promptly(env: Env, why_not: Callable[[], str]) -> str:

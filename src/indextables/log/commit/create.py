@@ -96,8 +96,8 @@ def create_table(log: Log, metadata: Metadata, protocol: Protocol | None = None)
 
     Raises SchemaMismatch if a table with another schema or other partition columns is there, CommitStateUnknown if
     the store does not tell whether version 0 landed, LogGap where nothing but a checkpoint is there, ClockSkew,
-    StoreUnsafe, StoreError, and InvalidArgument for metadata that no reader would accept or that sets an option to a
-    value it cannot have, or if another system's table is there.
+    StoreUnsafe, StoreUnavailable while a table is being dropped here, StoreError, and InvalidArgument for metadata that
+    no reader would accept or that sets an option to a value it cannot have, or if another system's table is there.
     """
     follow = log.after_commit
     existing = _existing(log, metadata)
@@ -145,7 +145,7 @@ def _race(log: Log, metadata: Metadata, protocol: Protocol, follow: AfterCommit)
     compress = env.options[opt.TRANSACTION_COMPRESSION_ENABLED]
     data = encode(staged, info, version=0, root_url=env.store.url, compress=compress)
     try:
-        held = put_slot(env, 0, data, token)
+        held = put_slot(env, 0, data, token, check=lambda: log.before_create(env))
         # The own file is looked at before the check: what is seen then is known to be older than it.
         ours = tokens.look_at_ours(env, 0) if held.state == "ours" else None
         covering = tokens.survey(env, 0).newest if held.state == "ours" else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -86,13 +87,16 @@ class Log:
         cache: LogCache | None = None,
         tail: ReadTail | None = None,
         after_commit: AfterCommit | None = None,
+        before_create: Callable[[Env], None] = lambda _: None,
     ) -> None:
         """`tail` reads many version files at once, in other places than this process; None where it declines.
 
-        `after_commit` is called with this log and what landed. Without it the log only reads: a commit is refused.
+        `after_commit` is called with this log and what landed; without it a commit is refused. `before_create` comes
+        right before each put of a version 0, and may refuse it.
         """
         self.env = env
         self._after_commit = after_commit
+        self.before_create = before_create
         self._memory = LogMemory(env, cache)
         self._versions = Versions(env, self._memory, tail)
         self._looked_at: float | None = None
@@ -125,22 +129,16 @@ class Log:
         Raises TableNotFound, StoreError.
         """
         if self.env.table_id is not None:
-            try:
+            with suppress(LogError):  # Whoever reads on is told what is wrong with it.
                 self.metadata_at()
-            except LogError:
-                return  # Whoever reads on is told what is wrong with it.
 
     def latest_version(self, known: int | None = None) -> int:
-        """The newest committed version; `known` is one that existed, from which slots are probed.
-
-        Raises TableNotFound, LogGap, InvalidArgument.
-        """
+        """The newest version, probed for from `known`, which existed. Raises TableNotFound, LogGap, InvalidArgument."""
         if known is not None:
             check_whole("a version", known)
         if known is not None and 0 <= known <= MAX_VERSION and self._memory.known() is None:
             start = known_at(self.env, known)
-            newer = None if start is None else advance(self.env, start)
-            if newer is not None:
+            if start is not None and (newer := advance(self.env, start)) is not None:
                 return newer.head
         return self._look().known.head
 

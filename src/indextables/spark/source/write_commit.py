@@ -17,7 +17,7 @@ from indextables.table.append import commit_append, holds_batch
 from indextables.table.arguments import PartitionMode, check_partition_mode
 from indextables.table.overwrite import commit_overwrite
 from indextables.table.rows import Evolution, wanted_indexing
-from indextables.table.writing import NOT_IN_THE_LOG, WriteTarget, discard, registered
+from indextables.table.writing import NOT_IN_THE_LOG, WriteTarget, check_there, discard, registered
 
 if TYPE_CHECKING:
     from indextables.log.read import Log, Snapshot
@@ -90,6 +90,7 @@ def _created(
     created = create_table(log, registered(metadata, target.plan) or metadata)
     mode = request.asked.save_mode
     if created.is_new or mode is None:
+        check_there(log.env, adds)
         return created.metadata
     discard(log.env, adds)
     if mode == "error":

@@ -46,7 +46,7 @@ from indextables.table.create import configuration_of, declared, indexing_proper
 from indextables.table.read import live_rows
 from indextables.table.rows import Evolution, check_partition_columns, constraint_properties, merged_schema
 from indextables.table.running import Answer, Progress, Runner, Step, batches
-from indextables.table.writing import NOT_IN_THE_LOG, check_kept, discard, memory_of, registered, target_of
+from indextables.table.writing import NOT_IN_THE_LOG, check_kept, check_there, discard, memory_of, registered, target_of
 
 __all__ = ["ConvertReport", "ConvertRequest", "convert"]
 
@@ -153,6 +153,7 @@ class _Conversion:
         except InvalidArgument:
             discard(log.env, adds)
             raise
+        check_there(log.env, adds)
         base = log.snapshot(created.version)
         if base.files.num_rows or memory_of(base.domains) is not None:
             discard(log.env, adds)

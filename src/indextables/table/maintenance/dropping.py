@@ -72,8 +72,9 @@ def drop_table(log: Log) -> int:
     Nobody may find an older version in its place if this is interrupted: checkpoints and the pointer go before the
     version files, which go in ascending order, and data files go last. Files with other names than ours stay, and so
     does all that came after this began to delete. Run again, it goes on as long as the log says that there is a table.
-    No cleanup deletes beside it or after it, so that the next table here loses nothing. Raises as `check_droppable`,
-    StoreError naming what is left.
+    No cleanup deletes beside it or after it, and where a delete had no answer nobody can make a table here until it
+    cannot arrive any more, so that the next table here loses nothing. Raises as `check_droppable`, StoreError naming
+    what is left.
     """
     _check_allowed(log)
     env = log.env
@@ -81,15 +82,24 @@ def drop_table(log: Log) -> int:
         await_sweeps(env)
         plan = _planned(env)
         leave = _Leave(env, announced, plan.files)
-        leave.while_there = plan.newest
-        count = _delete(env, leave, plan.log[: plan.versions])
-        leave.while_there = None
-        count += _delete(env, leave, plan.log[plan.versions :])
-        forget(env.store.url)
-        count += _delete(env, leave, _data_keys(env, plan.files))
+        try:
+            count = _deleted(env, plan, leave)
+        finally:
+            if leave.sent.may_arrive:
+                # A delete may yet arrive: no table is made here until it cannot.
+                announced.outlive()
     if env.store.is_local:
         remove_empty(env.store.url)
     return count
+
+
+def _deleted(env: Env, plan: _Plan, leave: _Leave) -> int:
+    leave.while_there = plan.newest
+    count = _delete(env, leave, plan.log[: plan.versions])
+    leave.while_there = None
+    count += _delete(env, leave, plan.log[plan.versions :])
+    forget(env.store.url)
+    return count + _delete(env, leave, _data_keys(env, plan.files))
 
 
 def _check_allowed(log: Log) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         memory_of,
         turned_back,
     )
-    from indextables.table.writing.kept import check_kept, safe_age_ms
+    from indextables.table.writing.kept import check_kept, check_there, safe_age_ms
     from indextables.table.writing.keys import data_keys, keys_of_paths
     from indextables.table.writing.once import turned
     from indextables.table.writing.purge_mark import LEASE, leave_mark
@@ -53,6 +53,7 @@ __all__ = [
     "begun_at",
     "bringing_ids",
     "check_kept",
+    "check_there",
     "data_keys",
     "discard",
     "file_marks",
@@ -81,7 +82,7 @@ if not TYPE_CHECKING:
         {
             "answers": ("Answer", "accepted", "heard"),
             "converted": ("ConvertedFrom", "file_marks", "marks_in", "marks_text", "memory_of", "turned_back"),
-            "kept": ("check_kept", "safe_age_ms"),
+            "kept": ("check_kept", "check_there", "safe_age_ms"),
             "keys": ("data_keys", "keys_of_paths"),
             "once": ("turned",),
             "purge_mark": ("LEASE", "leave_mark"),

@@ -18,7 +18,7 @@ from indextables.options import Options
 from indextables.table.writing.keys import data_keys
 from indextables.table.writing.purge_mark import LEASE, is_marked_since, is_spared
 
-__all__ = ["check_kept", "safe_age_ms"]
+__all__ = ["check_kept", "check_there", "safe_age_ms"]
 
 _HOUR_MS = 3_600_000
 _SAFE_MS = opt.PURGE_MIN_RETENTION_HOURS.default * _HOUR_MS
@@ -51,17 +51,24 @@ def check_kept(env: Env, staged: Staged) -> None:
         if held is not None:
             raise _at_work(env, held)
     if marked or moves or oldest_ms > _SAFE_MS // 2 or max(made) > now_ms:
-        _look(env, staged.adds)
+        check_there(env, staged.adds)
 
 
-def _look(env: Env, adds: Files) -> None:
+def check_there(env: Env, adds: Files) -> None:
+    """Raises CommitError if a file of these is gone. Raises StoreError.
+
+    For who has written files before there was a table: one that was here, and was dropped since, took them with it.
+    """
+    if not len(adds):
+        return
     keys = _keys(env, adds)
     there = env.ambient.map("splits", env.store.exists, keys)
     gone = [key for key, found in zip(keys, there, strict=True) if not found]
     if gone:
         message = (
             f"{len(gone)} data files of this commit are gone from {env.store.url} ({gone[0]}): it waited so long, or "
-            "a purge was forced to so low an age, that purge took them. Nothing was committed: do it again"
+            "a purge was forced to so low an age, that purge took them, or a table here was dropped meanwhile. Nothing "
+            "was committed: do it again"
         )
         reason = f"{len(gone)} of its data files are gone ({gone[0]})"
         raise CommitError(message, missing=gone, url=env.store.url, reason=reason)
