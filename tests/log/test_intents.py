@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -17,6 +19,8 @@ from indextables.log.care.intents import (
     INTENT_DIR,
     MAX_TTL_MS,
     Intent,
+    announce_drop,
+    announce_sweep,
     protect_keys,
     protect_version,
     protections,
@@ -29,6 +33,7 @@ from indextables.storage.store import ObjectMeta
 from indextables.storage.url import parse_location
 
 MINUTE = 60_000
+_NAMES = itertools.count()
 
 
 @pytest.fixture
@@ -37,8 +42,8 @@ def clock():
 
 
 @pytest.fixture
-def env(clock, request):
-    store = MemoryStore(parse_location(f"memory://intents-{request.node.name[:40]}"), ambient=clock)
+def env(clock):
+    store = MemoryStore(parse_location(f"memory://intents-{next(_NAMES)}"), ambient=clock)
     return Env(store, clock, Options(environ={}))
 
 
@@ -107,6 +112,46 @@ def test_a_time_to_live_beyond_the_cap_is_refused_and_cut(env, clock):
     env.store.put(INTENT_DIR + "x.json", msgspec.json.encode(Intent("reader", 2**62, "t", version=1)))
     clock.ms += MAX_TTL_MS + 2000
     assert protections(env, clock.ms).oldest_version is None
+
+
+YEAR_AHEAD = 365 * 24 * 60 * MINUTE
+KINDS = {
+    "sweep": announce_sweep,
+    "drop": announce_drop,
+    "work of a purge": lambda env: protect_version(env, 0, ttl_ms=10 * MINUTE, task="purge"),
+    "reader": lambda env: protect_version(env, 0, ttl_ms=60 * MINUTE),
+    "writer": lambda env: protect_keys(env, ["a"], ttl_ms=60 * MINUTE),
+    "unknown": lambda env: env.store.put(INTENT_DIR + "x.json", b"{}"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_intent_that_was_written_while_the_clock_was_far_ahead_is_over(env, clock, kind):
+    clock.ms += YEAR_AHEAD
+    KINDS[kind](env)
+    assert protections(env, clock.ms).expired == ()
+    clock.ms -= YEAR_AHEAD
+    found = protections(env, clock.ms)
+    assert len(found.expired) == 1
+    assert found == intents.Protections(expired=found.expired)
+
+
+@pytest.mark.parametrize(
+    ("kind", "minutes"), [("sweep", 4), ("drop", 4), ("reader", 6 * 24 * 60), ("writer", 6 * 24 * 60)]
+)
+def test_an_intent_lives_on_where_the_clock_is_set_back_while_it_is_held(env, clock, kind, minutes):
+    KINDS[kind](env)
+    clock.ms -= minutes * MINUTE
+    assert protections(env, clock.ms).expired == ()
+
+
+@pytest.mark.parametrize("kind", ["sweep", "drop"])
+def test_a_sweep_or_a_drop_that_claims_a_week_lasts_an_hour(env, clock, kind):
+    env.store.put(INTENT_DIR + "x.json", msgspec.json.encode(Intent(kind, MAX_TTL_MS, "t")))
+    clock.ms += 59 * MINUTE
+    assert protections(env, clock.ms).expired == ()
+    clock.ms += 2 * MINUTE
+    assert len(protections(env, clock.ms).expired) == 1
 
 
 def test_one_process_holds_a_lease_and_the_next_gets_it_when_it_is_released(env):

@@ -1610,8 +1610,22 @@ BUGS = [
     Bug(
         "an intent ends by this machine's clock",
         LOG + "care/intents.py",
-        "    return now_ms is not None and now_ms - meta.modified_ms > lives_ms(intent) + GRAIN_MS\n",
-        "    return now_ms is not None and now_ms > lives_ms(intent) + GRAIN_MS\n",
+        "    return age_ms > lives_ms(intent) + GRAIN_MS or age_ms < -_ahead_ms(intent)\n",
+        "    return now_ms > lives_ms(intent) + GRAIN_MS\n",
+        INTENT_TESTS,
+    ),
+    Bug(
+        "what a clock wrote that was far ahead lasts until it is there",
+        LOG + "care/intents.py",
+        "    return age_ms > lives_ms(intent) + GRAIN_MS or age_ms < -_ahead_ms(intent)\n",
+        "    return age_ms > lives_ms(intent) + GRAIN_MS\n",
+        INTENT_TESTS,
+    ),
+    Bug(
+        "a reader's version goes when the clock of its disk is set back",
+        LOG + "care/intents.py",
+        "    return lives_ms(intent) if is_renewed else MAX_TTL_MS\n",
+        "    return lives_ms(intent)\n",
         INTENT_TESTS,
     ),
     Bug(

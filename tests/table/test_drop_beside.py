@@ -254,6 +254,25 @@ def test_a_drop_that_slept_for_long_deletes_nothing_more(place):
 
 
 @pytest.mark.parametrize("place", ["memory"], indirect=True)
+def test_a_drop_during_which_the_clock_is_set_back_is_seen_by_others_all_the_same(place):
+    place.make(1, 2)
+    made = []
+
+    class Watched(AtEnd):
+        def delete_many(self, keys, **how):
+            keys = list(keys)
+            left = super().delete_many(keys, **how)
+            if any(key.endswith(".split") for key in keys):
+                with pytest.raises(StoreUnavailable, match="is being dropped") as caught:
+                    place.make()
+                made.append(caught)
+            return left
+
+    place.drop(Watched(place.env().store, 2, lambda: place.clock.advance(hours=-1)))
+    assert made
+
+
+@pytest.mark.parametrize("place", ["memory"], indirect=True)
 def test_a_drop_that_is_slow_goes_on(place):
     place.make(1, 2)
     place.drop(AtEnd(place.env().store, 2, lambda: place.clock.advance(seconds=100)))

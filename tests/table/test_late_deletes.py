@@ -12,6 +12,7 @@ from tests.world.clock import Clock
 
 import indextables
 from indextables.errors import StoreUnavailable, TableNotFound, VersionExpired
+from indextables.log.care.intents import announce_drop, announce_sweep, protect_version
 from indextables.log.care.opening import open_log
 from indextables.table.environment import open_env
 from indextables.table.maintenance import drop_table
@@ -190,6 +191,21 @@ def test_a_cleanup_that_begins_right_before_a_drop_is_announced_is_waited_for():
     with pytest.raises(StoreUnavailable, match="try again in a while"):
         drop_table(open_log(msgspec.structs.replace(log.env, store=Slow())))
     assert world.open().count() == 8
+
+
+def test_what_a_killed_process_announced_while_the_clock_was_a_year_ahead_holds_nobody_up():
+    world = World()
+    env = world.log().env
+    world.clock.advance(days=365)
+    announce_sweep(env)
+    announce_drop(env)
+    protect_version(env, 0, ttl_ms=600_000, task="purge")
+    world.clock.advance(days=-365)
+    with world.open().protect():
+        pass
+    assert world.open().clean_up().deleted > 0
+    drop_table(world.log())
+    assert world.make().version == 0
 
 
 def test_a_purge_that_waits_for_a_delete_of_its_own_reports_what_went_and_when_to_try_again():

@@ -4,7 +4,8 @@ An intent is a small file below `_transaction_log/_intents/`. Nothing depends on
 protected by their age and versions by retention. Purge reads all of them, and leaves alone what a live one names.
 
 How long an intent lives is told by the store alone: it ends `ttlMs` after the time at which the store last saw it
-written, so that nobody's clock can stretch or cut it. Whoever needs it longer writes it again.
+written, so that nobody's clock can stretch or cut it. Whoever needs it longer writes it again. On local files the clock
+of the machine is the store's: what it wrote while it was far ahead is over, lest that lasts until the clock is there.
 """
 
 from __future__ import annotations
@@ -56,11 +57,12 @@ __all__ = [
 
 INTENT_DIR = LOG_DIR + "_intents/"
 MAX_TTL_MS = 7 * 24 * 3_600_000
-"""No intent lives longer without being written again, whatever it says."""
+"""No intent lives longer without being written again, whatever it says; a sweep or a drop for an hour at most."""
 
 SWEEP_MS = 300_000
 """How long an announced sweep or drop lasts. No request that deletes arrives later than this after it was sent."""
 
+_MOST_MS = {"sweep": 3_600_000, "drop": 3_600_000}
 MAX_BYTES = 4 << 20
 _MAX_KEYS = 20_000
 # Object stores tell times in whole seconds.
@@ -261,7 +263,20 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int | None,
 def _is_over(meta: ObjectMeta, intent: Intent | str, now_ms: int | None) -> bool:
     if isinstance(intent, Intent) and intent.released:
         return True
-    return now_ms is not None and now_ms - meta.modified_ms > lives_ms(intent) + GRAIN_MS
+    if now_ms is None:
+        return False
+    age_ms = now_ms - meta.modified_ms
+    return age_ms > lives_ms(intent) + GRAIN_MS or age_ms < -_ahead_ms(intent)
+
+
+def _ahead_ms(intent: Intent | str) -> int:
+    """How far ahead of the store's time that of a file may be: the store's clock may have been set back since.
+
+    Who writes an intent again every minute soon gives it the time of now. Else a file that is still further ahead was
+    written by a clock that was wrong.
+    """
+    is_renewed = isinstance(intent, Intent) and (intent.kind in _MOST_MS or intent.task != "")
+    return lives_ms(intent) if is_renewed else MAX_TTL_MS
 
 
 def _as_holder(meta: ObjectMeta, intent: Intent, name: str) -> Holder:
@@ -337,7 +352,7 @@ def check_ttl(ttl_ms: int) -> None:
 def lives_ms(intent: Intent | str, most_ms: int | None = None) -> int:
     """How long an intent lives after it was written; one that cannot be understood as long as any may."""
     most_ms = min(MAX_TTL_MS, most_ms or MAX_TTL_MS)
-    return most_ms if isinstance(intent, str) else min(intent.ttlMs, most_ms)
+    return most_ms if isinstance(intent, str) else min(intent.ttlMs, most_ms, _MOST_MS.get(intent.kind, MAX_TTL_MS))
 
 
 def forget(env: Env, keys: list[str]) -> None:

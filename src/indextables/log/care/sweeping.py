@@ -116,9 +116,14 @@ def why_over(env: Env, announced: Protection) -> str:
     if age_ms > SWEEP_MS - _RENEW_MS:
         # Others may begin any moment: they take it for over.
         return f"{announced.key} is over, or nearly so: this was held up for too long"
-    if age_ms > _RENEW_MS:
+    if _is_stale(age_ms):
         announced.renew()
     return ""
+
+
+def _is_stale(age_ms: int) -> bool:
+    """True if what is announced must be written again: it is old, or the store's clock has been set back since."""
+    return abs(age_ms) > _RENEW_MS
 
 
 def found_now(store: Store, keys: Sequence[str], prefix: str = LOG_DIR) -> list[ObjectMeta]:
@@ -225,7 +230,7 @@ class Leave:
             announced = self._env.store.head(self._sweep.key)
         except ObjectNotFound:
             return f"{self._sweep.key} is gone: the table was dropped, or this cleanup was too late"
-        is_old = store_now_ms(self._env) - announced.modified_ms > _RENEW_MS
+        is_old = _is_stale(store_now_ms(self._env) - announced.modified_ms)
         is_read = self._read_s is not None and (now_s - self._read_s) * 1000 <= _RENEW_MS
         if is_read and not is_old and self._env.store.is_local:
             return ""
