@@ -36,7 +36,7 @@ NO_MEMORY = {
     "indextables.process._LOCKS": "locks that a forked child opens, for as long as somebody has them",
     "indextables.option_values._REGISTRY": "declarations, complete when options.py is loaded",
     "indextables.option_values._TOGETHER": "declarations, complete when options.py is loaded",
-    "indextables.log.wire.author.engine_info": PURE,
+    "indextables.log.wire.actions.engine_info": PURE,
     "indextables.log.wire.codec._decoded_lately": PURE,
     "indextables.log.wire.paths._root": PURE,
     "indextables.log.wire.schema.schema_from_json": PURE,

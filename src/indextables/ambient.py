@@ -61,30 +61,18 @@ at 4 Linux gives it two fifths of what that writer gets, and it needs a third. A
 """
 
 
-class _End:
-    """When this process began to end: its main thread is through, and Python waits for the threads of pools."""
-
-    def __init__(self) -> None:
-        self.since: float | None = None
-
-    def begin(self) -> None:
-        self.since = time.monotonic()
-
-    def forget(self) -> None:
-        self.since = None
-
-
-_END = _End()
+_ENDING: list[float] = []
+"""When this process began to end: its main thread is through, and Python waits for the threads of pools."""
 
 declare(
     Memory(
         name="end of the process",
-        where=f"{__name__}._END",
+        where=f"{__name__}._ENDING",
         key="none",
         bound="one number",
         fork="the child has an end of its own",
         ends="with the process",
-        after_fork=_END.forget,
+        after_fork=_ENDING.clear,
     )
 )
 
@@ -92,7 +80,7 @@ declare(
 # Python without it waits for what has begun, as before.
 if (_at_end := getattr(threading, "_register_atexit", None)) is not None:
     with contextlib.suppress(RuntimeError):
-        _at_end(_END.begin)
+        _at_end(lambda: _ENDING.append(time.monotonic()))
 
 
 class Ambient(Protocol):
@@ -181,9 +169,9 @@ class SystemAmbient:
         return time.monotonic() - self._began
 
     def gives_up(self) -> bool:
-        since = _END.since
-        if since is None or not threading.current_thread().name.startswith(_GIVEN_UP):
+        if not _ENDING or not threading.current_thread().name.startswith(_GIVEN_UP):
             return False
+        since = _ENDING[0]
         return time.monotonic() - since > max(_LEAST_S, _SHARE * (since - self._began))
 
     def sleep(self, seconds: float) -> None:
