@@ -237,10 +237,9 @@ def test_handles_of_processes_that_live_for_one_append_keep_the_bound(tmp_path):
 ONE_SHOT = """
 import multiprocessing, sys, indextables
 from tests.table.merge_world import row
-from tests.table.test_upkeep import QUICK
 
 def append(number):
-    indextables.open(sys.argv[1], QUICK).append([row(number)])
+    indextables.open(sys.argv[1], {"storage.fsync": "true"}).append([row(number)])
 
 def lives(numbers):
     # This process has no threads when it forks, so that each child is as a process of its own.
