@@ -80,7 +80,7 @@ def drop_table(log: Log) -> int:
     env = log.env
     with announce_drop(env) as announced:
         await_sweeps(env)
-        plan = _planned(env)
+        plan = _planned(env, announced)
         leave = _Leave(env, announced, plan.files)
         try:
             count = _deleted(env, plan, leave)
@@ -123,7 +123,7 @@ def _check_alone(env: Env, metas: Sequence[ObjectMeta]) -> None:
         raise NotSupported(message, url=env.store.url, path=nested[0])
 
 
-def _planned(env: Env) -> _Plan:
+def _planned(env: Env, announced: Protection) -> _Plan:
     """All that is there now and ours, but for what says that this drop, and another one, is at work."""
     files: list[Hashes] = []
     found: list[ObjectMeta] = []
@@ -133,7 +133,7 @@ def _planned(env: Env) -> _Plan:
         files.append(_hashes(own))
         found += (meta for meta in own if meta.key.startswith(LOG_DIR))
     # Read after the listing: who announced a drop before it is among these, or has ended.
-    drops = protections(env, store_now_ms(env)).drops
+    drops = protections(env, store_now_ms(env)).drops | {announced.key}
     versions = [meta for meta in found if (file := parse_key(meta.key)) is not None and file.kind == "version"]
     if not versions and not find_states(found):
         raise TableNotFound(
