@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import google_crc32c
@@ -50,6 +49,7 @@ from indextables.log.wire.lines import (
 from indextables.log.wire.names import version_key
 from indextables.log.wire.paths import PathRule, canonical_path, canonical_paths
 from indextables.log.wire.protocol import path_rule
+from indextables.process import Lock
 
 __all__ = [
     "MAX_OTHER_LINES",
@@ -65,8 +65,10 @@ __all__ = [
     "check_version",
     "commit_info_of",
     "decode_version",
+    "decoded_lately",
     "encode_version",
     "in_order",
+    "keep_lately",
     "raw_lines",
     "rows_of_adds",
     "rows_of_removes",
@@ -185,15 +187,32 @@ def decode_version(data: bytes, version: int, *, root_url: str = "", files: bool
 
     Raises LogCorrupt (with `version` and `line`), LimitExceeded, PathEscape.
     """
-    # Who lost a race against a small version reads it again as a part of the table, and with the next checkpoint.
-    if files and len(data) <= SMALL_BYTES:
-        return _decoded_lately(data, version, root_url)
-    return _decoded(data, version, root_url, files=files)
+    if not files or len(data) > SMALL_BYTES:
+        return _decoded(data, version, root_url, files=files)
+    found = decoded_lately(data, version, root_url)
+    return found or keep_lately(_decoded(data, version, root_url, files=True), data, root_url)
 
 
-@lru_cache(maxsize=64)
-def _decoded_lately(data: bytes, version: int, root_url: str) -> VersionContent:
-    return _decoded(data, version, root_url, files=True)
+def decoded_lately(data: bytes, version: int, root_url: str) -> VersionContent | None:
+    """What the last few calls made of the same bytes.
+
+    Who lost a race against a small version reads it again as a part of the table, and with the next checkpoint.
+    """
+    return _LATELY.get((version, root_url, data))
+
+
+def keep_lately(content: VersionContent, data: bytes, root_url: str) -> VersionContent:
+    """The content, after it has taken the place of the oldest that is kept."""
+    with _LATELY_LOCK:
+        _LATELY[content.version, root_url, data] = content
+        if len(_LATELY) > _LATELY_MOST:
+            _LATELY.pop(next(iter(_LATELY)))
+    return content
+
+
+_LATELY: dict[tuple[int, str, bytes], VersionContent] = {}
+_LATELY_MOST = 64
+_LATELY_LOCK = Lock()
 
 
 def _decoded(data: bytes, version: int, root_url: str, *, files: bool) -> VersionContent:

@@ -23,6 +23,8 @@ from indextables.log.wire.codec import (
     VersionContent,
     VersionReader,
     decode_version,
+    decoded_lately,
+    keep_lately,
     rows_of_adds,
     rows_of_removes,
 )
@@ -50,8 +52,9 @@ def decode_versions(files: Sequence[tuple[int, bytes]], *, root_url: str = "") -
     found: list[VersionContent] = []
     for start in range(0, len(files), _AT_ONCE):
         part = files[start : start + _AT_ONCE]
-        small = [(version, data) for version, data in part if is_small(data)]
-        joint = _decoded(small, root_url) if len(small) > 1 else {}
+        lately = {version: known for version, data in part if (known := decoded_lately(data, version, root_url))}
+        small = [(version, data) for version, data in part if is_small(data) and version not in lately]
+        joint = lately | (_decoded(small, root_url) if len(small) > 1 else {})
         # What is damaged is decoded alone as well: so it is told which file it is, and why.
         found += [joint.get(version) or decode_version(data, version, root_url=root_url) for version, data in part]
     return found
@@ -67,9 +70,13 @@ def _decoded(files: Sequence[tuple[int, bytes]], root_url: str) -> dict[int, Ver
             head = reader.head(data)
             if len(blocks) == 1 and blocks[0].is_checked and not head.skips:
                 joint.take(head, blocks[0])
-        return joint.contents()
+        found = joint.contents()
     except (LogCorrupt, LimitExceeded, PathEscape):
         return {}
+    for version, data in files:
+        if version in found:
+            keep_lately(found[version], data, root_url)
+    return found
 
 
 def _refuse(reason: str) -> LogCorrupt:
